@@ -13,7 +13,7 @@ from importlib.resources import files as package_files
 
 import numpy as np
 
-from sparsenam.export.exporting import Matrix, Options, Rows
+from sparsenam.export.exporting import Matrix, Rows
 from sparsenam.export.portable import (
     Cell,
     ExportError,
@@ -26,15 +26,17 @@ from sparsenam.export.portable import (
 from sparsenam.tables.text import MARKERS, number_in, numbered
 
 LONGEST_IDENTIFIER = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered
+HALVES = re.compile("[\ud800-\udfff]")  # of characters, which UTF-8 has not
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 COMPILER_SECONDS = 600.0  # after which a compiler or a program is given up
 
 
-def refuse_options(target: str, options: Options, known: Sequence[str] = ()) -> None:
-    """Raise for options that a target does not know."""
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        expected = f"options among {list(known)}" if known else "no options"
-        raise refusal(f"export to {target}", expected, f"the option(s) {unknown}", "leave them out")
+def check_texts(target: str, model: PortableModel, forbidden: re.Pattern[str], expected: str) -> None:
+    """Raise where a name, a level or a label has a character that a target cannot write."""
+    texts = [text for column in model.columns for text in (column.name, *(level.text for level in column.levels))]
+    for text in [*texts, *model.outputs, *map(str, model.classes), model.written_by]:
+        if forbidden.search(text):
+            raise refusal(f"export to {target}", expected, repr(text), "rename it in the table and fit again")
 
 
 @cache

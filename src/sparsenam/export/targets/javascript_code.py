@@ -16,7 +16,6 @@ from sparsenam.export.targets.code_parts import (
     filled,
     module_data,
     program,
-    refuse_options,
     run,
     scores_in,
     template,
@@ -36,7 +35,6 @@ for (let done = 0; done < bytes.length; ) done += writeSync(1, bytes, done);
 
 def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the module and its types, .d.mts beside .mjs and .d.ts beside others; it takes no options."""
-    refuse_options("javascript", options)
     parts, single = module_data(model, json.dumps, "[]"), len(model.outputs) == 1
     parts["CLASSES"] = f"[{', '.join(map(_label, model.classes))}]"
     parts["ONE_OR_ALL"] = parts["INTERCEPT"][1:-1] if single else parts["INTERCEPT"]
@@ -57,13 +55,11 @@ def files(model: PortableModel, path: Path, options: Options) -> dict[Path, byte
 
 def require_engine(path: Path, options: Options) -> None:
     """Raise where there is no node, which runs the module."""
-    refuse_options("javascript", options)
     program("javascript", "node")
 
 
 def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Return the scores (rows, outputs) of the written module, run by node."""
-    refuse_options("javascript", options)
     node = program("javascript", "node")
     names = [column.name for column in model.columns]
     cells = [[_cell(row[name]) for name in names] for row in rows]

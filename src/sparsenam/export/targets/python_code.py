@@ -14,7 +14,6 @@ from sparsenam.export.portable import PortableModel
 from sparsenam.export.targets.code_parts import (
     filled,
     module_data,
-    refuse_options,
     run,
     scores_in,
     template,
@@ -32,17 +31,14 @@ for row in json.load(sys.stdin):
 
 def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the module; it takes no options."""
-    refuse_options("python", options)
     return {path: filled(template("model.py.txt"), **module_data(model, ascii)).encode()}
 
 
 def require_engine(path: Path, options: Options) -> None:
-    """Refuse options; the Python that writes the module can run it."""
-    refuse_options("python", options)
+    """Do nothing: the Python that writes the module can run it."""
 
 
 def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Return the scores (rows, outputs) of the written module, run by a Python without any packages."""
-    refuse_options("python", options)
     found = run("python", [sys.executable, "-I", "-S", "-c", RUNNER, str(path)], json.dumps(rows).encode())
     return scores_in(found, model, rows)
