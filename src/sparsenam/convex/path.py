@@ -30,7 +30,7 @@ from sparsenam.convex.ramps import Indices
 from sparsenam.convex.squared import GramCache, SquaredSolver
 from sparsenam.errors import CertificateError, InputError
 from sparsenam.families.base import SMALLEST_FLOAT
-from sparsenam.penalties.lasso import GroupLasso, Penalty, SortedPenalty, WeightedLasso
+from sparsenam.penalties import GroupLasso, Penalty, SortedPenalty, WeightedLasso
 
 TOLERANCE = 1e-4  # duality gap of a solution, relative to the loss of the empty model
 WARM_STARTS = (

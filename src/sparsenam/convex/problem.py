@@ -17,7 +17,7 @@ from sparsenam.convex.ramps import Indices
 from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.families import Family
 from sparsenam.families.base import SMALLEST_FLOAT, best_intercept
-from sparsenam.penalties.lasso import NeedsFirstFit, Penalty, SortedPenalty, WeightedLasso
+from sparsenam.penalties import NeedsFirstFit, Penalty, SortedPenalty, WeightedLasso
 
 LOSS_ROUNDING = 1e-15  # of a loss: what its difference from another may be wrong by
 ORTHOGONAL_STEPS = 5

@@ -36,7 +36,7 @@ from sparsenam.fit.problem import (
     penalised_network_strategy,
     smooth_strategy,
 )
-from sparsenam.penalties import Penalty, as_penalty, spread
+from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import FDR, CrossValidator, repeats_for, splits_of
@@ -378,8 +378,7 @@ def convex_task(problem: FamilyProblem, plan: Plan, context: Context) -> ConvexT
     prepared, strategy = problem.prepared, plan.strategy
     features = strategy.features(prepared, context)
     column_of, names = problem.column_of, problem.column_names
-    penalty = spread(plan.penalty, column_of, len(names))
-    return ConvexTask.of(prepared, problem.family, features, penalty, column_of, names, strategy.norm)
+    return ConvexTask.of(prepared, problem.family, features, plan.penalty, column_of, names, strategy.norm)
 
 
 def fit_terms(problem: FamilyProblem, choice: Choice | None, plan: Plan, context: Context) -> Fitted:

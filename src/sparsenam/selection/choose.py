@@ -287,7 +287,7 @@ def prior_forms(task: ConvexTask) -> PriorForms | None:
     """Return the priors of the smooth fit that follows, in the columns of the design; None where these are no ramps."""
     ramps = [task.features.ramps(group) for group in range(task.design.n_groups)]
     known = [each for each in ramps if each is not None]
-    return PriorForms.of_ramps(task.design, known) if known and len(known) == len(ramps) else None
+    return PriorForms.of_ramps(task.design.transform, known) if known and len(known) == len(ramps) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
