@@ -234,18 +234,18 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     started, encoder, clock = time.perf_counter(), rows.encoder, context.clock
     splits = splitter(plan, rows, context)
     problem = _with_estimated_family(_posed(rows, plan, context), plan, splits, context)
+    clock.part = "the choice of columns"
     choice = choose(problem, plan, splits, context)
-    clock.end_part("the choice of columns")
+    clock.part = "the fit of the chosen columns"
     discoveries, pair_certificate = None, None
     if isinstance(plan.rule, FDR):
         choice, discoveries = discover(plan.rule, problem, choice, plan.strategy, encoder.names, context)
     fitted = fit_terms(problem, choice, plan, context)
     if rows.table is not None:
         fitted = on_all_rows(rows.table, encoder, rows.sample, fitted, context)
-    clock.end_part("the fit of the chosen columns")
     if choice is not None and plan.settings.asks_for_pairs:
+        clock.part = "the choice of pairs"
         fitted, pair_certificate = add_pairs(encoder, problem, choice, fitted, plan, splits, context)
-        clock.end_part("the choice of pairs")
     bands, residuals = bands_of(fitted, context), residuals_of(encoder, rows.sample, problem, choice, fitted, context)
     finished = problem.finish(fitted)
     response = respond if isinstance(respond, Response) else respond(problem, finished.model)
@@ -274,8 +274,8 @@ def _with_estimated_family(problem: FamilyProblem, plan: Plan, splits: Splitter,
     if plan.first_family is None:
         return problem
     within, first = context.within("first"), replace(problem, family=plan.first_family)
+    context.clock.part = "the first fit"
     fitted = fit_terms(first, choose(first, plan, splits, within), plan, within)
-    context.clock.end_part("the first fit")
     prepared, scores = problem.prepared, first.scores(fitted.model)
     return replace(problem, family=problem.family.estimated(scores, prepared.target, prepared.weights))
 

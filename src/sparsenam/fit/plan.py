@@ -364,7 +364,7 @@ def choose(problem: FamilyProblem, plan: Plan, splits: Splitter, context: Contex
         require_no_path_settings(plan.settings, "no column is penalised, so all are kept")
         how = 0.0
     choice = problem.choose(convex_task(problem, plan, context), how, strategy.tol, strategy.quick, context)
-    if context.clock.remaining() < (1.0 - CHOOSING) * context.clock.seconds:
+    if context.clock.elapsed() > CHOOSING * context.clock.seconds:
         outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
         message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
