@@ -280,8 +280,8 @@ MUTANTS = (
     Mutant(
         "Benjamini and Hochberg",
         "src/sparsenam/discover/fdr.py",
-        "q * np.arange(1, count + 1) / max",
-        "q * np.arange(count) / max",
+        "false_discovery_control(p_values) <=",
+        "p_values <=",
         (TESTS_OF_COLUMNS, "-k", "rejections"),
     ),
     # --- threads

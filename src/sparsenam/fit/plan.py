@@ -44,6 +44,7 @@ from sparsenam.selection.task import ConvexTask, Norm
 from sparsenam.smooth.constraints import Shape, read_shape
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, check_target_not_inside
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
+from sparsenam.tables.frame import read_table
 from sparsenam.training import Network
 
 DEFAULT_FOLDS = 5
@@ -289,9 +290,10 @@ class Plan:
         sample.
         """
         types, split = self.settings.feature_types, self.strategy.splits_levels
-        encoder, terms = TableEncoder.fit(X, types, split_levels=split, estimator_name=self.estimator, among=among)
+        table = read_table(X, estimator_name=self.estimator, least_rows=2)
+        encoder, terms = TableEncoder.fit(table, types, split_levels=split, estimator_name=self.estimator, among=among)
         check_consistent_length(terms, target)
-        check_target_not_inside(X, y)
+        check_target_not_inside(table, y)
         return encoder, self.sample(encoder, terms, target, weights, exposure)
 
     def sample(
@@ -364,7 +366,7 @@ def choose(problem: FamilyProblem, plan: Plan, splits: Splitter, context: Contex
         require_no_path_settings(plan.settings, "no column is penalised, so all are kept")
         how = 0.0
     choice = problem.choose(convex_task(problem, plan, context), how, strategy.tol, strategy.quick, context)
-    if context.clock.remaining() < (1.0 - CHOOSING) * context.clock.seconds:
+    if context.clock.elapsed() > CHOOSING * context.clock.seconds:
         outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
         message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)

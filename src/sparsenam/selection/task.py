@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsenam.codec import Size
 from sparsenam.convex.design import (
     FREEDOM,
     FrozenFeatures,
@@ -45,6 +46,18 @@ class PathPoint:
     norms: NDArray[np.float64]
     model: AdditiveModel
     gap: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PathSummary:
+    """Norms along the convex path, ``norms`` (points, names) at ``alphas`` (points,).
+
+    ``names`` are the columns that entered, in the order of their entry.
+    """
+
+    alphas: tuple[Size, ...]
+    names: tuple[str, ...]
+    norms: tuple[tuple[Size, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +123,15 @@ class RegularizationPath(Sequence[PathPoint]):
             }
             for point in self.points
         ]
+
+
+def path_summary(path: RegularizationPath) -> PathSummary | None:
+    """Return the norms of the columns that entered; None for a path without points."""
+    if not path.points:
+        return None
+    names, place_of = path.entry_order(), {name: place for place, name in enumerate(path.names)}
+    norms = path.norms[:, [place_of[name] for name in names]]
+    return PathSummary(tuple(path.alphas.tolist()), tuple(names), tuple(map(tuple, norms.tolist())))
 
 
 Vector = NDArray[np.float64]
