@@ -71,7 +71,7 @@ class RowReader:
                 got = (("another y", int(np.argmax(wrong))),)
                 raise RowError("exposure", "y = 0 where it is 0", got, "correct the row")
             present &= exposure > 0.0
-        encoded, news = self.encoder.encode_with_news(block.X)
+        encoded, news = self.encoder.encode_columns(self.encoder.columns_of(block.X))
         x = self.scaling.apply(encoded[:, self.terms]).T
         if not present.all():
             x, target, weights = x[:, present], target[present], weights[present]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.convex.ramps import NEAREST_KNOTS, Ramps, distinct, place_ramps
+from sparsenam.convex.ramps import NEAREST_KNOTS, Ramps, distinct, place_ramps, slots
 from sparsenam.errors import InputError, describe, nearest
 from sparsenam.model import FittedCurve
-from sparsenam.smooth.design import Layout, adjacent, covariances, factorised, prior_traces, solved
+from sparsenam.smooth.design import Layout, covariances, factorised, prior_traces, solved
 from sparsenam.tables.sample import Matrix, Vector
 
 Mask = NDArray[np.bool_]
@@ -324,7 +324,7 @@ class Face:
 
     def __init__(self, cone: Cone, zero: Mask, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> None:
         self.parts = [term.merged(zero[place]) for term, place in cone.parts()]
-        slices = adjacent([part.size for part in self.parts])
+        slices = slots([part.size for part in self.parts])
         places = [
             np.where(part.places < 0, -1, part.places + place.start)
             for part, place in zip(self.parts, slices, strict=True)
