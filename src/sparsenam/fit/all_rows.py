@@ -15,7 +15,7 @@ from sparsenam.errors import RowError, rows_named_by, shown
 from sparsenam.families import Family
 from sparsenam.fit.problem import FamilyProblem, Fitted, SmoothEvidence
 from sparsenam.model.additive import in_units
-from sparsenam.smooth.all_rows import AllRows, BlockProblem, NewtonSums, fit_all_rows, knot_sums, newton_sums
+from sparsenam.smooth.all_rows import AllRows, BlockProblem, NewtonSums, fit_all_rows, newton_sums
 from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.tables import Sample, Scaling, TableEncoder
 from sparsenam.tables.blocks import Block, Blocks, VisitedBlocks
@@ -159,12 +159,17 @@ def on_all_rows(table: LargeTable, encoder: TableEncoder, sample: Sample, fitted
 MOST_PASSES, AT_REST = 25, 1e-8  # for the constant of a loss without a closed solution; its change at the end
 
 
+def target_sums(rows: SmoothProblem, state: None) -> Vector:
+    """Return the sums of the weights and of the weighted target over a block's rows, shape (1 + outputs,)."""
+    return np.append(rows.weights.sum(), rows.weights @ rows.target)
+
+
 def constant_of(rows: AllRows, sample: SmoothProblem, first: Vector, context: Context) -> Vector:
     """Return the score (outputs,) that fits all rows best where no term is kept, from that of the sample.
 
     Most families need the mean of the target alone, in which Newton's steps, a pass each, then find nothing to gain.
     """
-    totals = rows.sums(knot_sums, (), context).totals
+    totals = rows.sums(target_sums, None, context)
     guess = sample.family.best_constant(totals[None, 1:] / totals[0], np.ones(1))
     if sample.family.is_quadratic:
         return guess
