@@ -286,12 +286,6 @@ def test_levels_that_are_numbers_too_large_to_tell_apart_are_an_error():
         only([2**53 + 1, 2**53 + 2, 5], feature_types={"a": "category"})
 
 
-@pytest.mark.parametrize("max_levels", [1, 2.5, "many"])
-def test_max_levels_must_be_a_whole_number_of_two_or_more(max_levels):
-    with pytest.raises(InputError, match="max_levels"):
-        only(["a", "b"], max_levels=max_levels)
-
-
 # missing cells
 
 
