@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 import sparsenam
 from fuzz.files import parts_of, sign
 from sparsenam import Network, SNAMClassifier, SNAMRegressor, context
-from sparsenam.codec import unpack
+from sparsenam.codec import pack, unpack
 from sparsenam.container import (
     DEEPEST,
     MOST_KEYS,
@@ -124,7 +124,9 @@ def test_one_key_twice_is_refused_wherever_it_is(text):
 
 def test_a_column_of_numbers_takes_few_values_of_a_file():
     """Files of wide tables must have fewer values than a file may have."""
-    narrow, wide = (TableEncoder.fit(np.random.default_rng(0).normal(size=(9, p)))[0].to_dict() for p in (10, 20))
+    narrow, wide = (
+        pack(TableEncoder.fit(np.zeros((9, p)) + np.arange(9.0)[:, None])[0], brief=True)[0] for p in (10, 20)
+    )
     assert [measure_json(compact_json(each)) for each in (narrow, wide)] == [4 + 50, 4 + 100]
 
 

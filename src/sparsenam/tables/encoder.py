@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Count, pack, unpack
+from sparsenam.codec import Count
 from sparsenam.errors import InputError, check_number, describe, nearest, renamed
 from sparsenam.tables.columns import (
     Cells,
@@ -174,15 +174,6 @@ class TableEncoder:
         width, kinds = (max((len(row[place]) for row in rows), default=0) for place in (0, 1))
         lines = [f"{name:<{width}}  {kind:<{kinds}}  {description}" for name, kind, description in rows]
         return "\n".join([f"{len(self.columns)} column(s) became {len(self.terms)} term(s)", *lines])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the encoder as plain data, ready for JSON: of columns and terms, what is not as usual."""
-        return pack(self, brief=True)[0]
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the encoder that ``to_dict`` wrote, before or after a passage through JSON."""
-        return unpack(cls, data, brief=True)
 
     def readings(self, frame: Frame) -> list[Reading]:
         """Return the columns of a table, matched with those of the fit, in numbers; NaN for those that are not read."""
