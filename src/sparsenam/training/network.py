@@ -15,7 +15,7 @@ from sparsenam.codec import Bounds, Count, Positive, Size, Via, is_mapping, is_s
 from sparsenam.errors import InputError, MissingTorchError, check_number, check_whole, check_word, describe
 from sparsenam.networks import ACTIVATION_NAMES, Hidden
 from sparsenam.penalties import Penalty
-from sparsenam.training.solvers import Schedule, Solver, as_schedule, as_solver
+from sparsenam.training.solvers import SOLVERS, Schedule, Solver, as_schedule
 
 if TYPE_CHECKING:
     import torch
@@ -181,7 +181,8 @@ class Network(BaseEstimator):
     def solver_for(self, penalty: Penalty) -> Solver:
         """Return the solver: "auto" is full-batch without hidden layers, where the problem is convex."""
         name = ("fista" if self.is_linear else "prox_adam") if self.solver == "auto" else self.solver
-        return as_solver(name).suited_to(penalty)
+        check_word("solver", name, tuple(SOLVERS))
+        return SOLVERS[name].suited_to(penalty)
 
     def plan(self, penalty: Penalty) -> TrainingPlan:
         """Return how to train under a penalty, with every default resolved."""
