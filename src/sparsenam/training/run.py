@@ -91,9 +91,7 @@ def train_network(
         rows = objective.rows
         n_rows = objective.prepared.weights.size if rows is None else rows.n_rows
         single = plan.rows_of_step(n_rows) < n_rows
-        problem, start = _pose(objective, network, bank, theta, single=single)
-        if first_intercept is not None:
-            start = Parameters.starting_from(start.theta, torch.as_tensor(first_intercept).to(start.intercept))
+        problem, start = _pose(objective, network, bank, theta, first_intercept, single=single)
         problem, start = _together(problem, start, processes, plan, context, stage)
         training, held_out = _split(problem, network.validation_fraction, context)
 
@@ -107,7 +105,13 @@ def train_network(
             outcome = run(training, start, plan, context, stage, None if held_out is None else validate)
         except Diverged as diverged:
             raise _divergence(objective.prepared, diverged) from diverged
-        _warn_unless_converged(outcome)
+        if not outcome.converged:
+            warnings.warn(
+                f"The fit stopped after {len(outcome.history)} iterations with stationarity "
+                f"{outcome.stationarity:.2g}, above tol; raise max_epochs or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         plain_bank, plain, intercept = _plain(training, outcome.parameters)
         return TrainedNetwork(
             bank=plain_bank,
@@ -151,7 +155,13 @@ def _together(
 
 
 def _pose(
-    objective: Objective, network: Network, bank: SubnetBank, first_theta: NDArray[np.float64], *, single: bool
+    objective: Objective,
+    network: Network,
+    bank: SubnetBank,
+    first_theta: NDArray[np.float64],
+    first_intercept: NDArray[np.float64] | None,
+    *,
+    single: bool,
 ) -> tuple[Problem, Parameters]:
     prepared, family = objective.prepared, objective.family
     _check_in_torch(family)
@@ -161,18 +171,17 @@ def _pose(
     def tensor(array: NDArray[np.float64]) -> Tensor:
         return torch.as_tensor(array, dtype=kind, device=device)
 
-    x = tensor(np.nan_to_num(prepared.x, nan=0.0) if np.isnan(prepared.x).any() else prepared.x)
+    x = tensor(np.nan_to_num(prepared.x, nan=0.0))
     theta = tensor(first_theta)
-    posed: SubnetBank = bank
     if objective.penalize == "function":
         unit = UnitFunctions(bank)
-        posed, theta = unit, unit.wrap(theta, x, tensor(prepared.weights))
+        bank, theta = unit, unit.wrap(theta, x, tensor(prepared.weights))
     problem = Problem(
-        bank=posed,
+        bank=bank,
         family=family,
         penalty=objective.penalty,
         alpha=objective.alpha,
-        group=slice(0, posed.size) if objective.penalize == "subnetwork" else posed.output_columns,
+        group=slice(0, bank.size) if objective.penalize == "subnetwork" else bank.output_columns,
         x=x,
         target=tensor(prepared.target),
         weights=tensor(prepared.weights / prepared.weights.mean()),
@@ -181,8 +190,9 @@ def _pose(
         regularizers=network.regularizers,
         source=objective.rows,
     )
-    intercept = tensor(family.best_constant(prepared.target, prepared.weights))
-    return problem, Parameters.starting_from(theta, intercept)
+    if first_intercept is None:
+        first_intercept = family.best_constant(prepared.target, prepared.weights)
+    return problem, Parameters.starting_from(theta, tensor(first_intercept))
 
 
 def _check_in_torch(family: Family) -> None:
@@ -233,16 +243,6 @@ def _divergence(prepared: PreparedSample, diverged: Diverged) -> DivergenceError
         f"Training diverged in epoch {diverged.epoch} at learning rate {diverged.rate:g}, "
         f"first in {where}: lower learning_rate or standardize the columns."
     )
-
-
-def _warn_unless_converged(outcome: Outcome) -> None:
-    if not outcome.converged:
-        warnings.warn(
-            f"The fit stopped after {len(outcome.history)} iterations with stationarity "
-            f"{outcome.stationarity:.2g}, above tol; raise max_epochs or tol.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
