@@ -45,7 +45,7 @@ COX, INTERVALS = "tests/properties/test_cox.py", "tests/oracles/test_intervals.p
 TESTS_OF_COLUMNS, SUMS = "tests/oracles/test_discoveries.py", "tests/oracles/test_smooth.py"
 LEVELS = ("tests/properties/test_ramps.py", "-k", "rare_levels")
 THEORY = ("tests/paper/test_theory.py", "-k", "slow_rate")
-LASSO = "src/sparsenam/penalties/lasso.py"
+LASSO = "src/sparsenam/penalties.py"
 REAL, COUNTS = "src/sparsenam/families/real.py", "src/sparsenam/families/positive.py"
 CLASSES, AMOUNTS = "src/sparsenam/families/classes.py", "src/sparsenam/families/positive.py"
 PROBLEM, PRIOR = "src/sparsenam/convex/problem.py", "src/sparsenam/smooth/design.py"
@@ -280,8 +280,8 @@ MUTANTS = (
     Mutant(
         "Benjamini and Hochberg",
         "src/sparsenam/discover/fdr.py",
-        "q * np.arange(1, count + 1) / max",
-        "q * np.arange(count) / max",
+        "false_discovery_control(p_values) <=",
+        "p_values <=",
         (TESTS_OF_COLUMNS, "-k", "rejections"),
     ),
     # --- threads

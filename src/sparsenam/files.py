@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 
 PART = re.compile(r"\..+\.([0-9a-f]{8})-([0-9]+)-[0-9a-f]{8}\.part", re.DOTALL)  # machine and process that write it
 LONGEST_FILE_NAME = 180  # bytes of a name that are repeated in that of its part, of the 255 that most disks allow
@@ -106,16 +107,12 @@ def remove_if_empty(folder: Path) -> None:
 
 def check_folder(folder: Path) -> None:
     """Raise `OSError` unless a file can be written into a folder that is there."""
-    probe = _name_beside(folder / "probe")
     try:
-        with probe.open("xb") as file:
+        with TemporaryFile(dir=folder) as file:
             file.write(b"\0")
     except OSError as error:
         error.filename = str(folder)
         raise
-    finally:
-        with suppress(OSError):
-            probe.unlink(missing_ok=True)
 
 
 def remove_leftovers(folder: Path) -> None:

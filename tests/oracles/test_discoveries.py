@@ -10,10 +10,8 @@ from hidimstat.statistical_tools.aggregation import quantile_aggregation
 from hidimstat.statistical_tools.multiple_testing import fdr_threshold
 from scipy.stats import false_discovery_control
 from scipy.stats import t as student
-from sklearn.covariance import ledoit_wolf
 
 from sparsenam.discover.fdr import benjamini_hochberg, knockoff_threshold
-from sparsenam.discover.knockoffs import normal_scores, random_ranks, shrunken_correlation
 from sparsenam.discover.split_test import one_sided_p, twice_the_median
 from sparsenam.families import Binomial, Gaussian, Multinomial, Poisson
 
@@ -52,13 +50,6 @@ def test_twice_the_lower_median_is_the_quantile_of_hidimstat():
     p = np.random.default_rng(0).uniform(size=(5, 20)) ** 3
     assert np.allclose(twice_the_median(p), quantile_aggregation(p, gamma=0.5))
     assert np.array_equal(twice_the_median(np.array([[0.1], [0.2], [0.9], [1.0]])), [0.4])
-
-
-def test_shrunken_correlations_are_those_of_ledoit_and_wolf():
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=(12, 80)) + generator.normal(size=80)
-    scores = normal_scores(80)[random_ranks(x, generator)]
-    assert np.allclose(shrunken_correlation(scores), ledoit_wolf(scores.T)[0], atol=1e-12)
 
 
 def curves_and_score(rows, count=4):

@@ -3,10 +3,14 @@
 import cvxpy
 import numpy as np
 import pytest
+from scipy.sparse import block_diag
 
 from sparsenam.convex.ramps import place_ramps
+from sparsenam.families import Gaussian
 from sparsenam.smooth.constraints import Cone, ConeSolver, read_shape
-from sparsenam.smooth.design import Layout, RampDesign
+from sparsenam.smooth.design import Layout
+from sparsenam.smooth.engine import SmoothProblem, SquaredRows
+from sparsenam.smooth.fit import MemoryRows
 
 SHAPES = [
     "increasing",
@@ -27,7 +31,8 @@ def problem(names, seed):
     target = np.sin(2.0 * x).sum(axis=0) + generator.standard_normal(150)
     layout = Layout.of([place_ramps(cells, weights, int(generator.integers(4, 14))) for cells in x])
     strengths = [10.0 ** generator.uniform(-2.0, 1.0, len(matrices)) for matrices in layout.roughness]
-    squares = RampDesign(layout, x, weights).squared_error(weights, target[:, None])
+    rows = MemoryRows(SmoothProblem(x, target[:, None], weights, Gaussian()), layout)
+    squares = SquaredRows(rows, rows.at(np.zeros((layout.size, 1)), np.zeros(1)))
     shapes = {term: read_shape(name, "test") for term, name in enumerate(names)}
     return layout, shapes, strengths, 0.7, squares
 
@@ -73,7 +78,8 @@ def test_covariances_are_those_of_the_free_directions():
     hessian = squares.gram.matrix / noise
     for place, precision in zip(layout.slices, layout.precisions(strengths), strict=True):
         hessian[place, place] += precision
-    normals = np.array([cone.coordinates(each) for each in np.eye(layout.size)]).T[found.zero]
+    directions = block_diag([term.directions.toarray() for term in cone.terms]).toarray()
+    normals = np.linalg.inv(directions)[found.zero]
     free = np.linalg.svd(normals)[2][np.linalg.matrix_rank(normals) :].T
     covariance = free @ np.linalg.inv(free.T @ hessian @ free) @ free.T
     for term, place in enumerate(layout.slices):

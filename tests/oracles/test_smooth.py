@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from sparsenam.convex.ramps import Ramps, place_ramps
-from sparsenam.families import Multinomial
+from sparsenam.families import Gaussian, Multinomial
 from sparsenam.smooth.design import Layout, RampDesign, posterior, scatter, updated_strengths
-from sparsenam.smooth.engine import SecondOrder, SmoothProblem
+from sparsenam.smooth.engine import SecondOrder, SmoothProblem, SquaredRows
 from sparsenam.smooth.fit import MemoryRows
 
 
@@ -53,13 +53,15 @@ def test_sums_over_rows_are_those_of_the_columns_written_out():
 def test_least_squares_are_those_of_a_regression_with_intercept():
     x, layout, weights = table()
     z, target = columns(layout, x, weights), np.random.default_rng(1).standard_normal((150, 2))
-    squares, roots = RampDesign(layout, x, weights).squared_error(weights, target), np.sqrt(weights)[:, None]
+    rows, roots = MemoryRows(SmoothProblem(x, target, weights, Gaussian()), layout), np.sqrt(weights)[:, None]
+    squared = SquaredRows(rows, rows.at(np.zeros((layout.size, 2)), np.array([0.3, -0.2])))
     both = np.linalg.lstsq(roots * np.column_stack([np.ones(150), z]), roots * target, rcond=None)[0]
-    found = np.linalg.lstsq(squares.gram.matrix, squares.moment, rcond=None)[0]
+    found = np.linalg.lstsq(squared.gram.matrix, squared.moment, rcond=None)[0]
     assert np.allclose(found, both[1:], atol=1e-8)
-    assert np.allclose(squares.intercept(found), both[0])
+    point = squared.at(found, np.zeros(2))
+    assert np.allclose(point.intercept + rows.basis.means @ found, both[0])
     residuals = target - both[0] - z @ both[1:]
-    assert np.isclose(squares.residual(found), np.sum(weights @ residuals**2))
+    assert np.isclose(2.0 * point.loss, np.sum(weights @ residuals**2))
 
 
 def test_posterior_is_the_inverse_of_data_and_prior():

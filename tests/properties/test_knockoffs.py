@@ -44,7 +44,7 @@ def test_copies_have_the_correlations_of_the_columns_and_the_distances_asked_for
     correlation = chain(5, 0.6)
     s = knockoffs.distances(correlation)
     scores = np.linalg.cholesky(correlation) @ generator.normal(size=(5, rows))
-    copies = knockoffs.gaussian_copies(scores, correlation, s, generator)
+    copies = knockoffs.gaussian_copies(scores, correlation, generator)
     joint = np.cov(np.vstack([scores, copies]))
     expected = np.block([[correlation, correlation - np.diag(s)], [correlation - np.diag(s), correlation]])
     assert np.abs(joint - expected).max() < 5.0 / np.sqrt(rows)

@@ -23,7 +23,6 @@ from sparsenam.errors import InputError, describe
 from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.summary import against_average, numbers, rows_of_numbers
 from sparsenam.tables.columns import Column, Reading
-from sparsenam.tables.encoder import column_places
 from sparsenam.tables.frame import Frame, absent_from, read_table
 from sparsenam.tables.text import date_key, listed
 from sparsenam.text import Finding, FindingTable, Found, count_text, number_text, response_units, share_text
@@ -293,7 +292,7 @@ def _partitions(sides: Sides, groups: Groups, names: list[str] | None) -> list[P
 
 def _curves(sides: Sides, both: tuple[str, ...]) -> tuple[CurveChange, ...]:
     """Return how the effects of the columns that both models keep differ, the largest mean difference first."""
-    places = [[column_places(side.fit.encoder)[name] for name in both] for side in sides]
+    places = [[side.fit.encoder.places[name] for name in both] for side in sides]
     first, second = (side.effects()[:, place] for side, place in zip(sides, places, strict=True))
     spread = np.hypot(*(side.deviations()[:, place] for side, place in zip(sides, places, strict=True)))
     columns, readings = sides[0].fit.encoder.columns, sides[0].readings(both)

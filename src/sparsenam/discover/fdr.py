@@ -11,11 +11,12 @@ from math import ceil
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy.stats import false_discovery_control
 
 from sparsenam.codec import Share, unpack
 from sparsenam.context import Context
 from sparsenam.discover.knockoffs import MOST_KNOCKOFF_COLUMNS, DoubledSample, draw_knockoffs
-from sparsenam.discover.question import ColumnUnits
+from sparsenam.discover.question import ColumnUnits, Units
 from sparsenam.discover.split_test import split_p_values
 from sparsenam.errors import InputError, RefusalError, describe, require
 from sparsenam.fit.problem import FamilyProblem, Strategy
@@ -93,44 +94,33 @@ class Discoveries(Found):
     def notes(self) -> list[str]:
         """Return in sentences what the discoveries do not say."""
         notes: list[str] = []
+        by_halves, least = self.method == "split", fewest(self.q)
         if not self.statistics:
             notes.append("No column was tested.")
         elif not self.reachable:
-            needed = (
-                f"{fewest(self.q)} tested columns" if self.method == "knockoffs" else f"{FEWEST_DISCOVERY_ROWS} rows"
-            )
+            needed = f"{FEWEST_DISCOVERY_ROWS} rows" if by_halves else f"{least} tested columns"
             notes.append(f"q = {self.q:g} is out of reach: {self.method} needs at least {needed}.")
         elif not self.kept:
-            notes.append("Nothing found does not mean that nothing is there. " + self._what_helps())
+            helps = (
+                f"Knockoffs find nothing or at least {count_text(least, 'column')} at q = {self.q:g}: where fewer act, "
+                "no number of rows helps, and method='split' can find them."
+            )
+            helps = "With more rows, weaker effects can be found." if by_halves else helps
+            notes.append(f"Nothing found does not mean that nothing is there. {helps}")
         if self.always_kept:
             notes.append(f"Kept without a test: {', '.join(self.always_kept)}.")
         return notes
 
-    def _what_helps(self) -> str:
-        """Return in a sentence what could find more."""
-        if self.method == "split":
-            return "With more rows, weaker effects can be found."
-        return (
-            f"Knockoffs find nothing or at least {count_text(fewest(self.q), 'column')} at q = {self.q:g}: where fewer "
-            "act, no number of rows helps, and method='split' can find them."
-        )
-
     def finding(self) -> Finding:
-        inside = set(self.kept)
         order = sorted(self.statistics, key=lambda name: (-self.statistics[name], name))
-        heads = ("column", "statistic", *(() if self.p_values is None else ("p-value",)), "kept")
-        rows = tuple(
-            (
-                name,
-                f"{self.statistics[name] + 0.0:.3g}",
-                *(() if self.p_values is None else (f"{self.p_values[name]:.2g}",)),
-                "yes" if name in inside else "no",
-            )
-            for name in order[:FINDINGS_SHOWN]
-        )
+        heads = ("column", "statistic", *([] if self.p_values is None else ["p-value"]), "kept")
+        rows = list[tuple[str, ...]]()
+        for name in order[:FINDINGS_SHOWN]:
+            chance = [] if self.p_values is None else [f"{self.p_values[name]:.2g}"]
+            rows.append((name, f"{self.statistics[name] + 0.0:.3g}", *chance, "yes" if name in self.kept else "no"))
         bar = "none is large enough" if self.threshold is None else f"kept from {self.threshold:.3g} on"
         more = f"; the first {FINDINGS_SHOWN} of {len(order)}" if len(order) > FINDINGS_SHOWN else ""
-        tables = (FindingTable(f"Statistics, {bar}{more}", heads, rows),) if rows else ()
+        tables = (FindingTable(f"Statistics, {bar}{more}", heads, tuple(rows)),) if rows else ()
         drawn = "" if self.construction is None else f" (drawn by a {self.construction} model of the columns)"
         how = f"The test: {HOW[self.method]}{drawn}."
         return Finding("False discoveries", self.sentence(), tables, (how, *self.notes()))
@@ -166,16 +156,16 @@ def discover(
     The target's censored times are rates at the hazard of the default choice: a function of time alone is all that
     rows learn from each other by it.
     """
-    prepared = problem.prepared
-    rows = prepared.weights.size
     if choice is None:  # no column varies
         return None, Discoveries(rule.q, "split", "there is nothing to test", (), (), {}, None, {}, None, False)
-    units = ColumnUnits.of(choice.task)
-    hypotheses = [groups for unit, groups in enumerate(units.groups) if unit not in units.free]
-    scores = np.zeros((rows, 1)) if choice.start is None else choice.start.reshape(-1, 1)
+    prepared, task = problem.prepared, choice.task
+    units = ColumnUnits.of(task)
+    tested = [unit for unit in range(len(units.groups)) if unit not in units.free]
+    hypotheses = [units.groups[unit] for unit in tested]
+    scores = np.zeros((prepared.weights.size, 1)) if choice.start is None else choice.start.reshape(-1, 1)
     posed, _ = problem.at(scores)
     obstacle = obstacle_to_knockoffs(prepared, problem.column_of)
-    n_kept = sum(1 for groups in hypotheses if np.isin(groups, choice.groups).any())
+    n_kept = len(units.containing(choice.groups) - units.free)
     method, reason = decide(rule, len(hypotheses), n_kept, obstacle)
     generator = context.streams.generator("discoveries")
     p_values, construction = None, None
@@ -190,25 +180,22 @@ def discover(
     else:
         p_values = _split(problem, posed, hypotheses, strategy, context, generator)
         statistics = -np.log10(np.maximum(p_values, LEAST_P)) + 0.0  # no negative zero
-        rejected, reachable = benjamini_hochberg(p_values, rule.q), rows >= FEWEST_DISCOVERY_ROWS
+        rejected, reachable = benjamini_hochberg(p_values, rule.q), prepared.weights.size >= FEWEST_DISCOVERY_ROWS
         threshold = float(statistics[rejected].min()) if rejected.any() else None
-    none = np.zeros(0, dtype=np.intp)
-    found = [] if threshold is None else [hypotheses[index] for index in np.flatnonzero(statistics >= threshold)]
-    free = np.setdiff1d(np.arange(len(prepared.grouping.members)), np.concatenate([none, *hypotheses]))
-    columns = [choice.task.columns(groups) for groups in hypotheses]
+    found = np.zeros(statistics.size, dtype=np.bool_) if threshold is None else statistics >= threshold
+    discovered = frozenset(unit for unit, is_found in zip(tested, found, strict=True) if is_found)
 
     def by_name(values: Vector) -> dict[str, float]:
-        pairs = zip(columns, values, strict=True)
-        return {names[int(column)]: float(value) for together, value in pairs for column in together}
+        pairs = zip(tested, values.tolist(), strict=True)
+        return {names[int(column)]: value for unit, value in pairs for column in units.columns[unit]}
 
-    def named(groups: Indices) -> tuple[str, ...]:
-        return tuple(names[int(column)] for column in choice.task.columns(groups))
+    def named(some: Units) -> tuple[str, ...]:
+        return tuple(names[int(column)] for column in task.columns(units.groups_of(some)))
 
-    kept = np.concatenate([none, *found])
     chances = None if p_values is None else by_name(p_values)
     told = (by_name(statistics), threshold, chances, construction, reachable)
-    discoveries = Discoveries(rule.q, method, reason, named(kept), named(free), *told)
-    return replace(choice, groups=np.union1d(free, kept)), discoveries
+    discoveries = Discoveries(rule.q, method, reason, named(discovered), named(units.free), *told)
+    return replace(choice, groups=units.groups_of(units.free | discovered)), discoveries
 
 
 def fewest(q: float) -> int:
@@ -226,10 +213,9 @@ def knockoff_threshold(statistics: Vector, q: float) -> float | None:
 
 def benjamini_hochberg(p_values: Vector, q: float) -> Mask:
     """Return which hypotheses are rejected: those with the k smallest p-values, k the largest with p₍ₖ₎ ≤ qk/m."""
-    count = p_values.size
-    ranked = np.sort(p_values)
-    below = np.flatnonzero(ranked <= q * np.arange(1, count + 1) / max(count, 1) * (1.0 + 1e-12))
-    return p_values <= ranked[below[-1]] if below.size else np.zeros(count, dtype=np.bool_)
+    if not p_values.size:
+        return np.zeros(0, dtype=np.bool_)
+    return np.asarray(false_discovery_control(p_values) <= q * (1.0 + 1e-12), dtype=np.bool_)
 
 
 def decide(rule: FDR, n_hypotheses: int, n_kept: int, obstacle: str | None) -> tuple[Test, str]:
@@ -244,14 +230,10 @@ def decide(rule: FDR, n_hypotheses: int, n_kept: int, obstacle: str | None) -> t
         return "split", f"{obstacle}, for which no knockoffs are drawn"
     if n_hypotheses < least:
         return "split", f"knockoffs find nothing or at least {least} columns at q = {rule.q:g}, and there are fewer"
-    columns = "1 column" if n_kept == 1 else f"{n_kept} columns"
+    keeps = f"the default choice keeps {count_text(n_kept, 'column')}"
     if n_kept < ENOUGH_FOR_KNOCKOFFS * least:
-        why = f"the default choice keeps {columns}, and knockoffs find nothing or at least {least} at q = {rule.q:g}"
-        return "split", why
-    return (
-        "knockoffs",
-        f"the default choice keeps {columns}, more than the {least} that knockoffs need at q = {rule.q:g}",
-    )
+        return "split", f"{keeps}, and knockoffs find nothing or at least {least} at q = {rule.q:g}"
+    return "knockoffs", f"{keeps}, more than the {least} that knockoffs need at q = {rule.q:g}"
 
 
 def obstacle_to_knockoffs(prepared: PreparedSample, column_of: Indices) -> str | None:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
-from scipy.stats import loggamma, norm
+from scipy.stats import loggamma, norm, zscore
+from sklearn.covariance import ledoit_wolf  # pyright: ignore
 
 from sparsenam.convex.path import convex_path
 from sparsenam.selection.choose import PATH_TOL
@@ -65,18 +66,14 @@ def draw_knockoffs(x: Matrix, generator: np.random.Generator) -> Knockoffs:
     correlation = shrunken_correlation(scores)
     if depends_beyond_copula(scores, correlation):
         return Knockoffs(from_scores(sequential_copies(ranks, generator), x), "sequential")
-    scales = row_scales(scores, correlation)
-    if scales is None:
-        copies = gaussian_copies(scores, correlation, distances(correlation), generator)
-        return Knockoffs(from_scores(copies, x), "gaussian copula")
+    scales, have_scales = row_scales(scores, correlation)
+    if not have_scales:
+        return Knockoffs(from_scores(gaussian_copies(scores, correlation, generator), x), "gaussian copula")
     for _ in range(SCALE_STEPS):  # scores that are normal once the scales are taken off, and the scales of these
         scores = mixture_scores(scales)[ranks]
-        correlation = shrunken_correlation(_standardised(scores / scales))
-        scales = row_scales(scores, correlation, known=True)
-        assert scales is not None
+        scales, _ = row_scales(scores, shrunken_correlation(zscore(scores / scales, axis=1)))
     scores = normal_scores(x.shape[1])[random_ranks(mixture_scores(scales)[ranks] / scales, generator)]
-    correlation = shrunken_correlation(scores)
-    copies = gaussian_copies(scores, correlation, distances(correlation), generator)
+    copies = gaussian_copies(scores, shrunken_correlation(scores), generator)
     return Knockoffs(from_scores(copies * scales, x), "elliptical copula")
 
 
@@ -87,11 +84,6 @@ def mixture_scores(scales: Vector) -> Vector:
     values = np.sort(np.outer(some, normal_scores(min(rows, MOST_MIXED))).ravel())
     places = (np.arange(rows) + 0.5) / rows * values.size - 0.5
     return np.asarray(np.interp(places, np.arange(values.size), values), dtype=np.float64)
-
-
-def _standardised(columns: Matrix) -> Matrix:
-    centred = columns - columns.mean(axis=1, keepdims=True)
-    return centred / np.sqrt(np.mean(centred**2, axis=1, keepdims=True))
 
 
 def random_ranks(x: Matrix, generator: np.random.Generator) -> Ranks:
@@ -115,24 +107,13 @@ def from_scores(scores: Matrix, x: Matrix) -> Matrix:
     So a copy has exactly the values of its column.
     """
     copies = np.empty_like(x)
-    for column, (found, values) in enumerate(zip(scores, x, strict=True)):
-        copies[column, np.argsort(found, kind="stable")] = np.sort(values)
+    np.put_along_axis(copies, np.argsort(scores, axis=1, kind="stable"), np.sort(x, axis=1), axis=1)
     return copies
 
 
 def shrunken_correlation(scores: Matrix) -> Matrix:
-    """Return the correlations of scores (columns, rows) of mean 0 and variance 1, moved towards 0.
-
-    The share of the way is Ledoit and Wolf's (2004): the variance of the correlations over their squared distance from
-    the identity, both summed.
-    """
-    columns, rows = scores.shape
-    correlation = scores @ scores.T / rows
-    squares = float(np.einsum("ij,ij->", correlation, correlation))
-    lengths = np.einsum("ij,ij->j", scores, scores)
-    noise = (float(lengths @ lengths) / rows - squares) / rows
-    share = min(max(noise, 0.0) / (squares - columns), 1.0) if squares > columns else 1.0
-    return (1.0 - share) * correlation + share * np.eye(columns)
+    """Return the correlations of scores (columns, rows) of mean 0 and variance 1, moved towards 0."""
+    return np.asarray(ledoit_wolf(scores.T, assume_centered=True)[0], dtype=np.float64)
 
 
 def distances(correlation: Matrix) -> Vector:
@@ -163,11 +144,12 @@ def distances(correlation: Matrix) -> Vector:
     return FEASIBLE * np.exp(best)
 
 
-def gaussian_copies(scores: Matrix, correlation: Matrix, s: Vector, generator: np.random.Generator) -> Matrix:
+def gaussian_copies(scores: Matrix, correlation: Matrix, generator: np.random.Generator) -> Matrix:
     """Return G̃ (columns, rows) with cov(G, G̃) = R - diag s and cov(G̃) = R, for scores G with correlations R.
 
     Given G, a row has mean g - diag(s) R⁻¹ g and covariance 2 diag s - diag(s) R⁻¹ diag(s).
     """
+    s = distances(correlation)
     pull = np.linalg.solve(correlation, np.diag(s)).T  # diag(s) R⁻¹
     covariance = 2.0 * np.diag(s) - pull * s
     values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
@@ -175,22 +157,19 @@ def gaussian_copies(scores: Matrix, correlation: Matrix, s: Vector, generator: n
     return scores - pull @ scores + root @ generator.standard_normal(scores.shape)
 
 
-def row_scales(scores: Matrix, correlation: Matrix, *, known: bool = False) -> Vector | None:
-    """Return by how much each row's scores (columns, rows) are large together, shape (rows,), None if they are not.
+def row_scales(scores: Matrix, correlation: Matrix) -> tuple[Vector, bool]:
+    """Return by how much each row's scores (columns, rows) are large together, shape (rows,), and whether they are.
 
     Under a Gaussian copula the squared length of a row, whitened, is χ² with a degree of freedom for each column; in a
     multivariate t it has the row's scale as a factor. Copies without that factor are told from their originals by any
-    curve that bends. That there are scales may be ``known``.
+    curve that bends.
     """
     columns, rows = scores.shape
-    lengths = np.einsum("ij,ij->j", scores, np.linalg.solve(correlation, scores)) / columns
+    lengths = np.mean(scores * np.linalg.solve(correlation, scores), axis=0)
     logs = np.log(np.maximum(lengths, np.finfo(float).tiny))
     chance = float(loggamma.var(0.5 * columns))  # of log χ²
-    varies = float(logs.var())
-    seen = columns >= FEWEST_FOR_SCALES and varies > chance * (1.0 + TOGETHER * np.sqrt(2.0 / rows))
-    if not (known or seen):
-        return None
-    return np.asarray(np.exp(0.5 * (logs - logs.mean())), dtype=np.float64)
+    are_there = columns >= FEWEST_FOR_SCALES and logs.var() > chance * (1.0 + TOGETHER * np.sqrt(2.0 / rows))
+    return np.exp(0.5 * (logs - logs.mean())), bool(are_there)
 
 
 def depends_beyond_copula(scores: Matrix, correlation: Matrix) -> bool:
@@ -235,8 +214,7 @@ def sequential_copies(ranks: Ranks, generator: np.random.Generator) -> Matrix:
         target = scores[ranks[column]]
         fitted = _additive_fit(blocks, usable, target)
         drawn = fitted + generator.permutation(target - fitted)
-        place = np.empty(rows, dtype=np.intp)
-        place[np.argsort(drawn, kind="stable")] = np.arange(rows)
+        place = np.argsort(np.argsort(drawn, kind="stable"))
         copies[column] = scores[place]
         blocks[columns + column] = basis[place].T
     return copies

@@ -109,6 +109,11 @@ class ColumnUnits:
         """Return the units of which some group is among those given."""
         return frozenset(index for index, unit in enumerate(self.groups) if np.isin(unit, groups).any())
 
+    def groups_of(self, units: Units) -> Indices:
+        """Return the groups of some units, ascending."""
+        parts = [self.groups[unit] for unit in units]
+        return np.sort(np.concatenate([np.zeros(0, dtype=np.intp), *parts]))
+
     def n_columns(self, units: Units) -> int:
         """Return the number of columns of some units."""
         return sum(self.columns[unit].size for unit in units)

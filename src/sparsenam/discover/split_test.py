@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.stats import t as student
 
 from sparsenam.context import Context
-from sparsenam.convex.newton import STEP_HALVINGS, refit_on
+from sparsenam.convex.newton import refit_on
 from sparsenam.convex.path import convex_path
 from sparsenam.convex.problem import ConvexPoint
 from sparsenam.families import Family
 from sparsenam.families.base import mean_bends
-from sparsenam.selection.choose import FamilyLoss, walk
-from sparsenam.selection.curve import Indices, Mask, Splits, Vector, balanced_splits, batch_weights, mean_and_error
+from sparsenam.selection.choose import FamilyLoss
+from sparsenam.selection.curve import TIE, Indices, Mask, Splits, Vector, balanced_splits, batch_weights, mean_and_error
 from sparsenam.selection.task import ConvexTask
 
 Matrix = NDArray[np.float64]
@@ -32,10 +33,9 @@ SPLIT_POINTS = 20
 SPLIT_RATIO, SPLIT_RATIO_WIDE = 0.03, 0.1  # lowest alpha over the largest; the second from MANY_GROUPS groups
 MANY_GROUPS = 30
 ROUGH_TOL = 3e-3  # duality gap of its path
-HIGHER = 4  # points in a row with a higher loss than the best before the walk ends
+HIGHER = 4  # points in a row with a higher loss than the best before the path ends
 CURVE_RIDGE = 0.03  # of the curves, in coordinates in which rough functions cost more
-SPLIT_TEST_STEPS = 50
-SMALL_STEP = 1e-8
+SPLIT_TEST_STEPS, STEEPEST_END = 50, 1e-9  # of the fit that is tested, and its gradient's norm at the end
 HESSIAN_JITTER = 1e-9  # of the mean diagonal of a Hessian
 LARGEST_LEVERAGE = 0.95
 
@@ -121,20 +121,15 @@ def _best_point(task: ConvexTask, splits: Splits) -> ConvexPoint:
     ratio = SPLIT_RATIO if task.design.n_groups < MANY_GROUPS else SPLIT_RATIO_WIDE
     path = convex_path(problem, task.penalty, n_alphas=SPLIT_POINTS, ratio=ratio, tol=ROUGH_TOL)
     loss, held_out = FamilyLoss.of(task, splits), [test for _, test in splits]
-    lowest, worse = np.inf, 0
-
-    def judged(point: ConvexPoint) -> Vector:
+    means, points = list[float](), list[ConvexPoint]()
+    for point in path:
         scores = [point.scores(task.design, batch)[test] for batch, test in enumerate(held_out, start=1)]
-        return loss.mean(scores, held_out)
-
-    def is_enough(point: ConvexPoint, losses: Vector) -> bool:
-        nonlocal lowest, worse
-        mean = mean_and_error(losses, loss.weights)[0]
-        lowest, worse = min(lowest, mean), worse + 1 if mean >= lowest else 0
-        return worse >= HIGHER
-
-    walked = walk(path, judged, is_enough)
-    return walked.points[walked.curve(loss.weights, task.design.n_groups).choose("best")]
+        points.append(point)
+        means.append(mean_and_error(loss.mean(scores, held_out), loss.weights)[0])
+        if len(means) - int(np.argmin(means)) > HIGHER:
+            break
+    as_good = np.array(means) <= min(means) + TIE * abs(means[0])
+    return points[int(np.argmax(as_good))]
 
 
 def one_sided_p(curves: Array, target: Matrix, weights: Vector, family: Family) -> Vector:
@@ -150,84 +145,44 @@ def one_sided_p(curves: Array, target: Matrix, weights: Vector, family: Family) 
         fⱼ of each row, shape (rows, curves, outputs).
     """
     rows, count, outputs = curves.shape
-    # Softmax does not see what all outputs share: its last intercept is 0
-    ones = np.eye(outputs)[:, : outputs - family.couples_outputs]
-    slopes = np.concatenate([curves.transpose(0, 2, 1), np.broadcast_to(ones, (rows, *ones.shape))], axis=2)
-    fitted = _fit_coefficients(slopes, count, target, weights, family)
-    scores = np.einsum("ikj,j->ik", slopes, fitted)
-    hessian = _hessian(slopes, scores, target, weights, family, exact=True)
-    inverse = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
-    leverage = np.clip(weights * _bent(slopes, inverse, scores, target, weights, family), 0.0, LARGEST_LEVERAGE)
-    pulls = np.einsum("ikj,ik->ij", slopes, family.gradient(scores, target)) * (weights / (1.0 - leverage))[:, None]
-    covariance = inverse @ (pulls.T @ pulls) @ inverse
+    n_free = outputs - family.couples_outputs  # softmax does not see what all outputs share: its last intercept is 0
+    ones = np.broadcast_to(np.eye(outputs)[:, :n_free], (rows, outputs, n_free))
+    slopes = np.concatenate([curves.transpose(0, 2, 1), ones], axis=2)  # of scores in parameters
+    shares = weights / weights.sum()
+
+    def bent(scores: Matrix) -> Array:
+        """Return hJ of each row, shape (rows, outputs, parameters): softmax has h = diag(p) - ppᵀ."""
+        if not family.couples_outputs:
+            return mean_bends(family, scores, target, weights)[:, :, None] * slopes
+        chances = family.mean(scores)[:, :, None]
+        return chances * (slopes - np.sum(chances * slopes, axis=1, keepdims=True))
+
+    def pulls(scores: Matrix) -> Matrix:
+        return shares[:, None] * np.einsum("ikj,ik->ij", slopes, family.gradient(scores, target))
+
+    def cost(point: Vector) -> tuple[float, Vector]:
+        scores = slopes @ point
+        return float(shares @ family.loss(scores, target)), pulls(scores).sum(axis=0)
+
+    def hessian(point: Vector) -> Matrix:
+        found = np.tensordot(shares[:, None, None] * slopes, bent(slopes @ point), axes=((0, 1), (0, 1)))
+        return found + HESSIAN_JITTER * max(float(np.trace(found)) / len(found), 1e-300) * np.eye(len(found))
+
+    constant = family.best_constant(target, weights)
+    start = np.append(np.ones(count), constant[:n_free] - (constant[-1] if family.couples_outputs else 0.0))
+    found = minimize(
+        cost,
+        start,
+        jac=True,
+        hess=hessian,
+        method="trust-exact",
+        tol=STEEPEST_END,
+        options={"maxiter": SPLIT_TEST_STEPS},
+    )
+    fitted = np.asarray(found.x, dtype=np.float64)
+    scores, inverse = slopes @ fitted, np.asarray(np.linalg.inv(hessian(fitted)), dtype=np.float64)
+    leverage = shares * np.einsum("ikj,ikj->i", bent(scores), slopes @ inverse) / n_free
+    enlarged = pulls(scores) / (1.0 - np.clip(leverage, 0.0, LARGEST_LEVERAGE))[:, None]
+    covariance = inverse @ (enlarged.T @ enlarged) @ inverse
     errors = np.sqrt(np.maximum(np.diag(covariance)[:count], np.finfo(float).tiny))
     return np.asarray(student.sf(fitted[:count] / errors, max(rows - count - outputs, 1)), dtype=np.float64)
-
-
-def _fit_coefficients(slopes: Array, count: int, target: Matrix, weights: Vector, family: Family) -> Vector:
-    """Return c (count,) and β with the lowest loss, shape (parameters,), by Newton steps from c = 1.
-
-    ``slopes`` (rows, outputs, parameters) are the derivatives of the scores.
-    """
-    constant = family.best_constant(target, weights)
-    intercepts = constant[:-1] - constant[-1] if family.couples_outputs else constant
-    point: Vector = np.append(np.ones(count), intercepts)
-
-    def loss(tried: Vector) -> float:
-        return float(weights @ family.loss(np.einsum("ikj,j->ik", slopes, tried), target))
-
-    value = loss(point)
-    for _ in range(SPLIT_TEST_STEPS):
-        scores = np.einsum("ikj,j->ik", slopes, point)
-        pull = np.einsum("ikj,ik,i->j", slopes, family.gradient(scores, target), weights)
-        hessian = _hessian(slopes, scores, target, weights, family)
-        step: Vector = -np.asarray(np.linalg.solve(hessian, pull), dtype=np.float64)
-        length = 1.0
-        for _ in range(STEP_HALVINGS):
-            after = loss(point + length * step)
-            if after <= value + 1e-4 * length * float(pull @ step):
-                break
-            length *= 0.5
-        else:
-            break  # rounding: nothing left to gain
-        point, value = point + length * step, after
-        if np.abs(length * step).max() < SMALL_STEP * (1.0 + np.abs(point).max()):
-            break
-    return point
-
-
-def _hessian(
-    slopes: Array, scores: Matrix, target: Matrix, weights: Vector, family: Family, exact: bool = False
-) -> Matrix:
-    """Return Σ w Jᵀ h J for J (rows, outputs, parameters), with a little on the diagonal.
-
-    Softmax has the whole h = diag(p) - ppᵀ. ``exact`` takes smoothed second derivatives instead of their bounds.
-    """
-    if family.couples_outputs:
-        shares = family.mean(scores)
-        means = np.einsum("ikj,ik->ij", slopes, shares)
-        hessian = np.einsum("ikj,ik,i,ikl->jl", slopes, shares, weights, slopes, optimize=True)
-        hessian -= (means * weights[:, None]).T @ means
-    else:
-        bends = mean_bends(family, scores, target, weights) if exact else family.hessian_diagonal(scores, target)
-        flat = slopes.reshape(-1, slopes.shape[2])
-        hessian = (flat * (bends * weights[:, None]).reshape(-1, 1)).T @ flat
-    hessian[np.diag_indices_from(hessian)] += HESSIAN_JITTER * max(float(np.trace(hessian)) / len(hessian), 1e-300)
-    return hessian
-
-
-def _bent(
-    slopes: Array,
-    inverse: Matrix,
-    scores: Matrix,
-    target: Matrix,
-    weights: Vector,
-    family: Family,
-) -> Vector:
-    """Return tr(h J H⁻¹ Jᵀ) of each row over the number of its free scores, shape (rows,)."""
-    if not family.couples_outputs:
-        spread = np.einsum("ikj,ikj->ik", slopes @ inverse, slopes)
-        return np.mean(mean_bends(family, scores, target, weights) * spread, axis=1)
-    shares, spreads = family.mean(scores), slopes @ inverse @ slopes.transpose(0, 2, 1)
-    traces = np.einsum("ik,ikk->i", shares, spreads) - np.einsum("ik,ikl,il->i", shares, spreads, shares)
-    return traces / (scores.shape[1] - 1)

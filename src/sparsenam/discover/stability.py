@@ -12,7 +12,7 @@ selection, Journal of the Royal Statistical Society B 75 (2013) 55-80, theorems 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import sqrt
@@ -25,11 +25,13 @@ from scipy.stats import hypergeom
 from sparsenam.codec import Bounds, Positive, Share, Size, unpack
 from sparsenam.context import Context, running
 from sparsenam.convex.path import alphas_down_to, convex_path
+from sparsenam.convex.problem import ConvexPoint, ConvexProblem
 from sparsenam.discover.question import Question
 from sparsenam.errors import InputError, RefusalError, check_number, describe
 from sparsenam.fit.plan import convex_task
 from sparsenam.fit.problem import FamilyProblem, Mask, Vector
-from sparsenam.penalties import NeedsFirstFit
+from sparsenam.penalties import NeedsFirstFit, Penalty
+from sparsenam.selection.curve import Indices
 from sparsenam.selection.task import ConvexTask
 from sparsenam.tables.text import listed
 from sparsenam.text import FINDINGS_SHOWN, NOTHING, Finding, FindingTable, Found, count_text, number_text, share_text
@@ -42,7 +44,6 @@ THRESHOLD = 0.9  # share of the half-samples from which a column is called stabl
 THRESHOLDS = (1.0, 0.9, 0.75, 0.6)  # shown with their bounds
 SELDOM = 0.1  # share of the half-samples below which a dropped column is not shown
 PAIRS_AT_ONCE = 5  # solved in one batch: more need more memory and are no faster
-HAZARDS = 2  # times that a half of censored times is solved, each with the hazard of the last; six keep the same
 HALVING_ATTEMPTS = 100  # attempts to have every value of a rare class in both halves
 OFTEN = 0.2  # share of the halves that must keep each of two columns which are said to replace one another
 RARE = 0.01  # chance, shared among all pairs of such columns, of as few halves with both
@@ -205,19 +206,19 @@ def measure_stability(fit: Fit, question: Question, n_pairs: int) -> Stability:
     with running(fit.settings) as context:
         problem = question.problem(question.rows.sample)
         task = question.task(problem, context, "stability", FEWEST_STABILITY_ROWS)
-        inside = kept_in_halves(question, problem, task, fit.alpha, n_pairs, context)
-    free, names = columns_mask(task, task.free_groups), fit.encoder.names
-    columns = np.flatnonzero(columns_mask(task, np.arange(task.design.n_groups)) & ~free)
-    inside = inside[:, columns]
+        found = kept_in_halves(question, problem, task, fit.alpha, n_pairs, context)
+    names, free = fit.encoder.names, task.columns(task.free_groups)
+    columns: Indices = np.setdiff1d(task.columns(np.arange(task.design.n_groups)), free)
+    inside = np.array([np.isin(columns, each) for each in found])
     candidates = [names[int(column)] for column in columns]
     return Stability(
-        n_pairs=inside.shape[0] // 2,
+        n_pairs=len(found) // 2,
         asked_pairs=n_pairs,
         alpha=fit.alpha,
         kept_per_half=float(inside.sum(axis=1).mean()),
         frequencies={name: float(share) for name, share in zip(candidates, inside.mean(axis=0), strict=True)},
         kept=tuple(fit.kept_names),
-        always_kept=tuple(names[column] for column in np.flatnonzero(free)),
+        always_kept=tuple(names[int(column)] for column in free),
         replacements=replacements_of(inside, candidates, fit.substitutes),
     )
 
@@ -240,20 +241,27 @@ def replacements_of(
 
 def kept_in_halves(
     question: Question, problem: FamilyProblem, task: ConvexTask, alpha: float, n_pairs: int, context: Context
-) -> Mask:
-    """Return which columns complementary halves of the rows keep at an alpha, shape (halves, columns)."""
+) -> list[Indices]:
+    """Return the columns that complementary halves of the rows keep at an alpha.
+
+    Halves that the time does not suffice for are left out.
+    """
     if not alpha > 0.0:
         raise InputError(describe("stability", "an alpha that drops columns", "alpha 0", "choose a larger one"))
     generator = context.streams.generator("halves")
     halves = complementary_halves(problem.fold_target, n_pairs, generator, _codes(question, problem))
-
-    def report(done: int) -> None:
-        context.progress.report("halves", done, len(halves))
-
-    report(0)
-    if problem.solves_in_batches and not isinstance(task.penalty, NeedsFirstFit):
-        return columns_in_halves(task, halves, alpha, report, context)
-    return _columns_one_by_one(question, problem.counted, halves, alpha, report, context)
+    in_batches = problem.solves_in_batches and not isinstance(task.penalty, NeedsFirstFit)
+    at_once = 2 * (PAIRS_AT_ONCE if in_batches else 1)
+    found, out_of_time = list[Indices](), context.clock.laps()
+    context.progress.report("halves", 0, len(halves))
+    while len(found) < len(halves) and not (found and out_of_time()):
+        some = halves[len(found) : len(found) + at_once]
+        if in_batches:
+            found += _kept_in_batches(task, some, alpha)
+        else:
+            found += [_kept_alone(question, problem.counted, half, alpha, context) for half in some]
+        context.progress.report("halves", len(found), len(halves))
+    return found
 
 
 def complementary_halves(
@@ -283,72 +291,40 @@ def complementary_halves(
     return np.array(found)
 
 
-def columns_in_halves(
-    task: ConvexTask, halves: Mask, alpha: float, report: Callable[[int], None], context: Context
-) -> Mask:
-    """Return which columns each half (halves, rows) keeps at an alpha, shape (halves solved, columns).
-
-    A few pairs at a time are batches of one path, with all rows as its first batch. Halves that the time does not
-    suffice for are left out.
-    """
-    prepared, kept = task.prepared, list[Mask]()
-    alphas = alphas_down_to(alpha, task.problem(), task.penalty)
-    out_of_time = context.clock.laps()
-    for start in range(0, len(halves), 2 * PAIRS_AT_ONCE):
-        batches = np.vstack([prepared.weights[None], prepared.weights * halves[start : start + 2 * PAIRS_AT_ONCE]])
-        (point,) = deque(convex_path(task.problem(batches), task.penalty, alphas=alphas), maxlen=1)
-        kept += [columns_mask(task, support) for support in point.supports[1:]]
-        report(len(kept))
-        if out_of_time():
-            break
-    return np.array(kept)
+def _kept_in_batches(task: ConvexTask, halves: Mask, alpha: float) -> list[Indices]:
+    """Return the columns that some halves (halves, rows) keep: batches of one problem, after all rows."""
+    weights = task.prepared.weights
+    problem = task.problem(np.vstack([weights[None], weights * halves]))
+    return [task.columns(support) for support in _solved(problem, task.penalty, alpha).supports[1:]]
 
 
-def columns_mask(task: ConvexTask, groups: NDArray[np.intp]) -> Mask:
-    """Return which columns have a term in some groups, shape (columns,)."""
-    mask = np.zeros(len(task.column_names), dtype=np.bool_)
-    mask[task.columns(groups)] = True
-    return mask
-
-
-def columns_with_hazard(task: ConvexTask, alpha: float, problem: FamilyProblem) -> Mask:
-    """Return which columns a problem keeps at an alpha whose sample depends on scores (rows, 1), shape (columns,).
-
-    It is solved at the sample of no effects, and then at that of the scores found.
-    """
-    scores = np.zeros((task.prepared.weights.size, 1))
-    kept = columns_mask(task, np.zeros(0, dtype=np.intp))
-    for _ in range(HAZARDS):
-        convex = task.with_sample(problem.at(scores)[0].prepared).problem()
-        alphas = alphas_down_to(alpha, convex, task.penalty)
-        (point,) = deque(convex_path(convex, task.penalty, alphas=alphas), maxlen=1)
-        kept, scores = columns_mask(task, point.supports[0]), point.scores(task.design)
-    return kept
-
-
-def _columns_one_by_one(
-    question: Question, counted: Mask, halves: Mask, alpha: float, report: Callable[[int], None], context: Context
-) -> Mask:
-    """Return which columns each half keeps (halves, columns), each half a problem of its rows alone.
+def _kept_alone(question: Question, counted: Mask, half: Mask, alpha: float, context: Context) -> Indices:
+    """Return the columns that a half keeps as a problem of its rows alone.
 
     Censored times need this, as each half has a baseline hazard, and penalties with weights from a first fit do.
     """
-    sample, strategy, kept = question.rows.sample, question.plan.strategy, list[Mask]()
-    out_of_time = context.clock.laps()
-    for number, half in enumerate(halves, start=1):
-        inside = np.zeros(counted.size, dtype=np.bool_)
-        inside[np.flatnonzero(counted)[half]] = True
-        problem = question.problem(replace(sample, weights=np.where(inside, sample.weights, 0.0)))
-        task = convex_task(problem, question.plan, context)
-        if problem.solves_in_batches or isinstance(task.penalty, NeedsFirstFit):
-            choice = problem.choose(task, alpha, strategy.tol, strategy.quick, context)
-            kept.append(columns_mask(task, choice.groups))
-        else:  # choose would alternate with the hazard to many digits
-            kept.append(columns_with_hazard(task, alpha, problem))
-        report(number)
-        if number % 2 == 0 and out_of_time():
-            break
-    return np.array(kept)
+    sample, strategy = question.rows.sample, question.plan.strategy
+    weights = np.zeros(counted.size)
+    weights[np.flatnonzero(counted)[half]] = sample.weights[counted][half]
+    problem = question.problem(replace(sample, weights=weights))
+    task = convex_task(problem, question.plan, context)
+    if problem.solves_in_batches or isinstance(task.penalty, NeedsFirstFit):
+        return task.columns(problem.choose(task, alpha, strategy.tol, strategy.quick, context).groups)
+
+    # at the hazard of no effects, then at that of the effects found: choose would alternate to many digits, and six
+    # times keep the same columns
+    def at_hazard(scores: Vector) -> ConvexPoint:
+        return _solved(task.with_sample(problem.at(scores)[0].prepared).problem(), task.penalty, alpha)
+
+    first = at_hazard(np.zeros((task.prepared.weights.size, 1)))
+    return task.columns(at_hazard(first.scores(task.design)).supports[0])
+
+
+def _solved(problem: ConvexProblem, penalty: Penalty, alpha: float) -> ConvexPoint:
+    """Return the solution at an alpha."""
+    alphas = alphas_down_to(alpha, problem, penalty)
+    (point,) = deque(convex_path(problem, penalty, alphas=alphas), maxlen=1)
+    return point
 
 
 def _codes(question: Question, problem: FamilyProblem) -> NDArray[np.intp] | None:

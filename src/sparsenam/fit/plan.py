@@ -36,7 +36,7 @@ from sparsenam.fit.problem import (
     penalised_network_strategy,
     smooth_strategy,
 )
-from sparsenam.penalties import Penalty, as_penalty, spread
+from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import FDR, CrossValidator, repeats_for, splits_of
@@ -44,6 +44,7 @@ from sparsenam.selection.task import ConvexTask, Norm
 from sparsenam.smooth.constraints import Shape, read_shape
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, check_target_not_inside
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
+from sparsenam.tables.frame import read_table
 from sparsenam.training import Network
 
 DEFAULT_FOLDS = 5
@@ -289,9 +290,10 @@ class Plan:
         sample.
         """
         types, split = self.settings.feature_types, self.strategy.splits_levels
-        encoder, terms = TableEncoder.fit(X, types, split_levels=split, estimator_name=self.estimator, among=among)
+        table = read_table(X, estimator_name=self.estimator, least_rows=2)
+        encoder, terms = TableEncoder.fit(table, types, split_levels=split, estimator_name=self.estimator, among=among)
         check_consistent_length(terms, target)
-        check_target_not_inside(X, y)
+        check_target_not_inside(table, y)
         return encoder, self.sample(encoder, terms, target, weights, exposure)
 
     def sample(
@@ -364,7 +366,7 @@ def choose(problem: FamilyProblem, plan: Plan, splits: Splitter, context: Contex
         require_no_path_settings(plan.settings, "no column is penalised, so all are kept")
         how = 0.0
     choice = problem.choose(convex_task(problem, plan, context), how, strategy.tol, strategy.quick, context)
-    if context.clock.remaining() < (1.0 - CHOOSING) * context.clock.seconds:
+    if context.clock.elapsed() > CHOOSING * context.clock.seconds:
         outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
         message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
@@ -378,8 +380,7 @@ def convex_task(problem: FamilyProblem, plan: Plan, context: Context) -> ConvexT
     prepared, strategy = problem.prepared, plan.strategy
     features = strategy.features(prepared, context)
     column_of, names = problem.column_of, problem.column_names
-    penalty = spread(plan.penalty, column_of, len(names))
-    return ConvexTask.of(prepared, problem.family, features, penalty, column_of, names, strategy.norm)
+    return ConvexTask.of(prepared, problem.family, features, plan.penalty, column_of, names, strategy.norm)
 
 
 def fit_terms(problem: FamilyProblem, choice: Choice | None, plan: Plan, context: Context) -> Fitted:

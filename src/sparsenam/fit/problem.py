@@ -33,7 +33,7 @@ from sparsenam.smooth.engine import SmoothFit
 from sparsenam.smooth.fit import smooth_fit
 from sparsenam.smooth.grid import PairSpread
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
-from sparsenam.tables.encoder import ColumnName, column_index, column_places
+from sparsenam.tables.encoder import ColumnName, column_index
 from sparsenam.tables.sample import mean_and_deviation
 from sparsenam.training import History, Network
 from sparsenam.training.rows import TrainingBlocks
@@ -177,10 +177,10 @@ def family_problem(
 
 def check_shapes(shapes: Mapping[ColumnName, Shape], encoder: TableEncoder, problem: FamilyProblem) -> None:
     """Raise for a shape of a column that is absent, given twice, constant or no number, and of several classes."""
-    seen, places = set[int](), column_places(encoder)
+    seen = set[int]()
     varying = {*problem.prepared.names, *(name for twins in problem.prepared.twins.values() for name in twins)}
     for column, shape in shapes.items():
-        index = column_index(encoder, column, "shapes", places)
+        index = column_index(encoder, column, "shapes")
         where, kind = f"shapes of column {encoder.names[index]!r}", encoder.columns[index].kind
         if index in seen:
             raise InputError(describe(where, "one shape", "two, by name and by position", "take one out"))

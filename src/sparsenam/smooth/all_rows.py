@@ -19,7 +19,7 @@ from sparsenam.context import Context, StageResult
 from sparsenam.convex.ramps import PlacedRows, Ramps
 from sparsenam.errors import require
 from sparsenam.families.base import dispersion
-from sparsenam.smooth.design import KnotSums, Layout, LeastSquares, RampBasis, RampDesign, WeightedGram, ramps_of
+from sparsenam.smooth.design import Layout, RampBasis, RampDesign, WeightedGram, ramps_of
 from sparsenam.smooth.engine import NEWTON_STEPS, Point, Reached, Rows, SmoothFit, SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import COLUMNS, doubled, most_ramps
 from sparsenam.tables.blocks import Block, Blocks, Sum
@@ -28,7 +28,7 @@ from sparsenam.tables.sample import Matrix, Vector
 
 # sets of knots at most: with the sample's pass, four passes for squared loss
 KNOT_ROUNDS, KNOT_ROUNDS_REWEIGHTED = 3, 2
-SUM_FACTOR, SUM_ROUNDING = 1.0 + 1e-6, 1e-12  # what rounding may add to a sum
+SUM_FACTOR = 1.0 + 1e-6  # what rounding may add to a sum
 LARGEST_SUM = 1e70  # over rows on the scale of the fit: products of four such numbers are still numbers
 
 Sums = Annotated[Vector, Array(1, -LARGEST_SUM, LARGEST_SUM)]
@@ -130,20 +130,13 @@ class BlockRows(Rows):
         self._knots = np.concatenate([each.knots for each in layout.ramps])
         self.basis = self._sample = RampDesign(layout, sample.x, sample.weights)
 
-    def squares(self) -> LeastSquares:
-        """Return the sums of squared loss: one pass."""
-        sums = self._knot_sums()
-        self.basis = RampBasis(self.layout, sums.sums[:, 0])
-        return self.basis.least_squares(sums)
-
     def at(self, coefficients: Matrix, intercept: Vector) -> SummedPoint:
         """Return a point; with the first one the ramps' means over all rows are known."""
-        point = self._summed(coefficients, intercept + self.basis.means @ coefficients)
-        self.basis = RampBasis(self.layout, point.sums.present)
-        return replace(point, base=intercept + self.basis.means @ coefficients)
-
-    def along(self, point: Point, move: Matrix, lift: Vector) -> Callable[[float], SummedPoint]:
-        return lambda step: self._summed(point.coefficients + step * move, point.base + step * lift)
+        base = intercept + self.basis.means @ coefficients
+        state = self.layout.ramps, self.basis.at_knots(coefficients), base
+        sums = self.rows.sums(newton_sums, state, self.context)
+        self.basis = RampBasis(self.layout, sums.present)
+        return SummedPoint(coefficients, intercept, sums.loss, sums)
 
     def grams(self, point: Point) -> Sequence[WeightedGram]:
         assert isinstance(point, SummedPoint)
@@ -157,16 +150,18 @@ class BlockRows(Rows):
 
     def dispersion(self, point: Point, freedom: float) -> float:
         """Return φ of the sample at a point."""
-        sample = self.task
-        scores = point.base + self._sample.placed.times(self.basis.at_knots(point.coefficients))
+        sample, base = self.task, point.intercept + self.basis.means @ point.coefficients
+        scores = base + self._sample.placed.times(self.basis.at_knots(point.coefficients))
         return dispersion(sample.family, scores, sample.target, sample.weights, freedom + 1.0)
 
     def first(self, before: SmoothFit | None) -> Reached:
         """Return the last step that a fit which was stopped made with these ramps; where it made none, the start."""
         stage = f"steps/{self.number}"
-        stored = self._recalled(stage)
-        if stored is None:
-            return super().first(before)
+        stored = self.context.recall(stage)
+        if stored is None or not np.array_equal(stored.arrays.get("knots", np.zeros(0)), self._knots):
+            start = super().first(before)
+            self.keep(start)
+            return start
         with self.context.reading(stage):
             reached, sums = unpacked_step(stored, self.layout, self.task.target.shape[1])
         self.basis = RampBasis(self.layout, sums.present)
@@ -177,41 +172,14 @@ class BlockRows(Rows):
         if len(reached.freedoms) < NEWTON_STEPS:
             self.context.keep(f"steps/{self.number}", packed_step(reached, self._knots))
 
-    def _summed(self, coefficients: Matrix, base: Vector) -> SummedPoint:
-        state = self.layout.ramps, self.basis.at_knots(coefficients), base
-        sums = self.rows.sums(newton_sums, state, self.context)
-        return SummedPoint(coefficients, base, sums.loss, sums)
-
-    def _recalled(self, stage: str) -> StageResult | None:
-        """Return what the resume file holds of a stage with these knots, if it does."""
-        stored = self.context.recall(stage)
-        known = stored is not None and np.array_equal(stored.arrays.get("knots", np.zeros(0)), self._knots)
-        return stored if known else None
-
-    def _knot_sums(self) -> KnotSums:
-        stage, knots = f"rows/{self.number}", self._knots
-        stored = self._recalled(stage)
-        if stored is not None:
-            with self.context.reading(stage):
-                return _read_sums(stored, knots.size, self.task.target.shape[1])
-        sums = self.rows.sums(knot_sums, self.layout.ramps, self.context)
-        facts, arrays = pack(StoredSums(knots, sums.gram, sums.sums, sums.totals, sums.squares))
-        self.context.keep(stage, StageResult(arrays, facts))
-        return sums
-
-
-def knot_sums(rows: SmoothProblem, ramps: tuple[Ramps, ...]) -> KnotSums:
-    """Return what squared loss needs of a block's rows."""
-    return KnotSums.of(PlacedRows.of(ramps, rows.x), rows.weights, rows.target)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewtonSums:
     """What one of Newton's steps needs of the rows: the loss, its slopes and its curvatures at the knots.
 
     ``slopes`` (knots, outputs) and ``lift`` (outputs,) are the negative gradient by values at the knots and by the
-    base score; ``grams`` (parts, knots, knots), ``at_knots`` (parts, knots) and ``totals`` (parts,) are the sums under
-    the working weights of each output, or of all; ``present`` (knots,) those of the rows' weights.
+    scores at means; ``grams`` (parts, knots, knots), ``at_knots`` (parts, knots) and ``totals`` (parts,) are the sums
+    under the working weights of each output, or of all; ``present`` (knots,) those of the rows' weights.
     """
 
     loss: float
@@ -232,7 +200,7 @@ class StoredStep:
 
     knots: Sums
     coefficients: SumMatrix
-    base: Sums
+    intercept: Sums
     noise: Annotated[float, Bounds(0.0, LARGEST_SUM)]
     freedoms: tuple[Annotated[float, Bounds(0.0, LARGEST_SUM)], ...]
     strengths: tuple[Weights, ...]
@@ -244,7 +212,7 @@ def packed_step(reached: Reached, knots: Vector) -> StageResult:
     point = reached.point
     assert isinstance(point, SummedPoint)
     strengths, freedoms = tuple(reached.strengths), tuple(reached.freedoms)
-    step = StoredStep(knots, point.coefficients, point.base, reached.noise, freedoms, strengths, point.sums)
+    step = StoredStep(knots, point.coefficients, point.intercept, reached.noise, freedoms, strengths, point.sums)
     facts, arrays = pack(step)
     return StageResult(arrays, facts)
 
@@ -253,11 +221,11 @@ def unpacked_step(stored: StageResult, layout: Layout, outputs: int) -> tuple[Re
     """Return where a resume file says that a fit stood, to the bit; raise `RefusalError` for what cannot be."""
     step = unpack(StoredStep, stored.facts, stored.arrays)
     sums, knots, parts = step.sums, sum(each.size + 1 for each in layout.ramps), step.sums.totals.size
-    require(parts in (1, outputs) and 1 <= len(step.freedoms) < NEWTON_STEPS, "steps that cannot be")
+    require(parts in (1, outputs) and len(step.freedoms) < NEWTON_STEPS, "steps that cannot be")
     right = (
         step.knots.shape == sums.present.shape == (knots,)
         and step.coefficients.shape == (layout.size, outputs)
-        and step.base.shape == sums.lift.shape == (outputs,)
+        and step.intercept.shape == sums.lift.shape == (outputs,)
         and sums.slopes.shape == (knots, outputs)
         and sums.grams.shape == (parts, knots, knots)
         and sums.at_knots.shape == (parts, knots)
@@ -266,38 +234,12 @@ def unpacked_step(stored: StageResult, layout: Layout, outputs: int) -> tuple[Re
     blocks = zip(layout.ramps, layout.roughness, layout.jumping, strict=True)
     expected = [each.size if jumps else len(matrices) for each, matrices, jumps in blocks]
     require([each.size for each in step.strengths] == expected, "strengths of other terms")
-    require(step.noise > 0.0 and bool((sums.totals > 0.0).all()), "sums that cannot be")
-    point = SummedPoint(step.coefficients, step.base, sums.loss, sums)
+    held = np.einsum("pkk->pk", sums.grams)
+    within = bool((sums.totals > 0.0).all() and (held <= SUM_FACTOR * sums.totals[:, None]).all())
+    symmetric = np.allclose(sums.grams, sums.grams.transpose(0, 2, 1))
+    require(step.noise > 0.0 and within and symmetric, "sums that cannot be")
+    point = SummedPoint(step.coefficients, step.intercept, sums.loss, sums)
     return Reached(point, step.noise, list(step.strengths), list(step.freedoms)), sums
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredSums:
-    """The sums of squared loss in a resume file, and the knots that they belong to."""
-
-    knots: Sums
-    gram: SumMatrix
-    sums: SumMatrix
-    totals: Sums
-    squares: Weights
-
-
-def _read_sums(stored: StageResult, knots: int, outputs: int) -> KnotSums:
-    """Return the sums that a resume file holds; raise `RefusalError` for what cannot be sums at so many knots."""
-    kept = unpack(StoredSums, stored.facts, stored.arrays)
-    gram, sums, totals, squares = kept.gram, kept.sums, kept.totals, kept.squares
-    right = kept.knots.shape == (knots,) and gram.shape == (knots, knots) and sums.shape == (knots, 1 + outputs)
-    require(right and totals.shape == (1 + outputs,) and squares.shape == (outputs,), "sums of another shape")
-    held, total = np.diag(gram), totals[0]
-    within = total > 0.0 and bool((gram >= 0.0).all() and (held <= SUM_FACTOR * total).all())
-    require(within and np.allclose(gram, gram.T), "sums that cannot be")
-    # Cauchy and Schwarz: no sum of products is larger than the root of the product of the sums of squares
-    largest = np.sqrt(np.outer(held, np.append(total, squares)))
-    right = bool((np.abs(sums) <= SUM_FACTOR * largest + SUM_ROUNDING).all() and (sums[:, 0] >= 0.0).all())
-    require(
-        right and bool((totals[1:] ** 2 <= SUM_FACTOR * total * squares + SUM_ROUNDING).all()), "sums that cannot be"
-    )
-    return KnotSums(gram, sums, totals, squares)
 
 
 def newton_sums(rows: SmoothProblem, state: tuple[tuple[Ramps, ...], Matrix, Vector]) -> NewtonSums:
@@ -307,12 +249,14 @@ def newton_sums(rows: SmoothProblem, state: tuple[tuple[Ramps, ...], Matrix, Vec
     scores = base + placed.times(values)
     slopes = -rows.weights[:, None] * rows.family.gradient(scores, rows.target)
     working = rows.weights * rows.curvatures(scores)
+    outputs, grams = len(base), np.stack([placed.gram(each) for each in working])
+    sums = placed.sums(np.column_stack([slopes, rows.weights, working.T]))
     return NewtonSums(
-        rows.loss(scores),
-        placed.sums(slopes),
-        slopes.sum(axis=0),
-        np.stack([placed.gram(each) for each in working]),
-        placed.sums(working.T).T,
-        working.sum(axis=1),
-        placed.sums(rows.weights[:, None])[:, 0],
+        loss=rows.loss(scores),
+        slopes=sums[:, :outputs],
+        lift=slopes.sum(axis=0),
+        grams=grams,
+        at_knots=sums[:, outputs + 1 :].T,
+        totals=working.sum(axis=1),
+        present=sums[:, outputs],
     )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, lapack
 
-from sparsenam.convex.ramps import NEAREST_KNOTS, SPACING, PlacedRows, Ramps, distinct, place_ramps
+from sparsenam.convex.ramps import NEAREST_KNOTS, SPACING, PlacedRows, Ramps, distinct, place_ramps, slots
 from sparsenam.tables.sample import Matrix, Vector
 
 Array: TypeAlias = NDArray[np.float64]
@@ -94,12 +93,6 @@ def scatter(ramps: Ramps) -> tuple[Matrix, ...]:
     return (values.T @ values,)
 
 
-def adjacent(sizes: Sequence[int]) -> tuple[slice, ...]:
-    """Return slices of these sizes, one after the other."""
-    ends = np.cumsum([0, *sizes]).tolist()
-    return tuple(slice(start, end) for start, end in pairwise(ends))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """Which of all columns are each term's ramps, and the terms' roughness matrices.
@@ -124,14 +117,14 @@ class Layout:
                 matrices.append((np.eye(each.size),))
             else:
                 matrices.append(scatter(each) if levels is not None and levels[term] else roughness(each))
-        slices = adjacent([each.size for each in ramps])
+        slices = slots([each.size for each in ramps])
         return cls(tuple(ramps), slices, tuple(matrices), tuple(jumping or [False] * len(ramps)))
 
     def take(self, terms: Sequence[int]) -> Layout:
         """Return the layout of some of its terms."""
         ramps = tuple(self.ramps[term] for term in terms)
         matrices, jumping = (self.roughness[term] for term in terms), (self.jumping[term] for term in terms)
-        return Layout(ramps, adjacent([each.size for each in ramps]), tuple(matrices), tuple(jumping))
+        return Layout(ramps, slots([each.size for each in ramps]), tuple(matrices), tuple(jumping))
 
     @property
     def size(self) -> int:
@@ -197,53 +190,6 @@ class WeightedGram:
     total: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LeastSquares:
-    """½ βᵀAβ - bᵀβ, the squared error of targets once the intercept is eliminated.
-
-    ``moment`` b is (columns, r), ``centers`` (r,) the weighted means of the targets and ``squares`` (r,) the
-    weighted squares of the centred targets.
-    """
-
-    gram: WeightedGram
-    moment: Matrix
-    centers: Vector
-    squares: Vector
-
-    def intercept(self, coefficients: Matrix) -> Vector:
-        """Return the best intercept, shape (r,), for coefficients of shape (columns, r)."""
-        return self.centers - self.gram.means @ coefficients
-
-    def residual(self, coefficients: Matrix) -> float:
-        """Return the weighted sum of squared residuals over all r targets."""
-        explained = np.sum(coefficients * (2.0 * self.moment - self.gram.matrix @ coefficients))
-        return max(float(self.squares.sum() - explained), 0.0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KnotSums:
-    """Sums over rows at the knots of all terms, H being the rows' shares of the knots about them.
-
-    ``gram`` is HᵀWH (knots, knots) and ``sums`` HᵀW(1, v) (knots, 1 + r) for values v (rows, r); ``totals`` (1 + r,)
-    are the sums of w and wv, ``squares`` (r,) that of wv². Sums of other rows can be added.
-    """
-
-    gram: Matrix
-    sums: Matrix
-    totals: Vector
-    squares: Vector
-
-    @classmethod
-    def of(cls, placed: PlacedRows, weights: Vector, values: Matrix) -> KnotSums:
-        """Return the sums over placed rows for weights (rows,) and values (rows, r)."""
-        weighted = weights[:, None] * np.column_stack([np.ones_like(weights), values])
-        squares = np.einsum("ni,ni->i", weighted[:, 1:], values)
-        return cls(placed.gram(weights), placed.sums(weighted), weighted.sum(axis=0), squares)
-
-    def __add__(self, other: KnotSums) -> KnotSums:
-        return KnotSums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
-
-
 class RampBasis:
     """T (knots, columns): the values at all knots of each ramp less its mean.
 
@@ -254,7 +200,7 @@ class RampBasis:
 
     def __init__(self, layout: Layout, at_knots: Vector) -> None:
         self.layout = layout
-        self.knots = adjacent([ramps.size + 1 for ramps in layout.ramps])
+        self.knots = slots([ramps.size + 1 for ramps in layout.ramps])
         self.means = np.zeros(layout.size)
         for columns, knots in zip(layout.slices, self.knots, strict=True):
             self.means[columns] = _beyond(at_knots[knots]) / max(at_knots[knots].sum(), np.finfo(float).tiny)
@@ -285,13 +231,6 @@ class RampBasis:
             matrix[columns] -= np.outer(total * means[columns], means)
         return WeightedGram(matrix, means, total)
 
-    def least_squares(self, sums: KnotSums) -> LeastSquares:
-        """Return the weighted squared error of the values that were summed."""
-        total, centers = float(sums.totals[0]), sums.totals[1:] / sums.totals[0]
-        moment = self.to_ramps(sums.sums[:, 1:] - sums.sums[:, :1] * centers)
-        squares = np.maximum(sums.squares - total * centers**2, 0.0)
-        return LeastSquares(self.gram(sums.gram, sums.sums[:, 0], total), moment, centers, squares)
-
 
 class RampDesign(RampBasis):
     """Z = H T: the ramps of all terms, less their weighted means, in rows x (terms, rows)."""
@@ -312,10 +251,6 @@ class RampDesign(RampBasis):
         """Return the sums of products of columns under weights of shape (rows,)."""
         at_knots = self.placed.sums(weights[:, None])[:, 0]
         return self.gram(self.placed.gram(weights), at_knots, float(weights.sum()))
-
-    def squared_error(self, weights: Vector, targets: Matrix) -> LeastSquares:
-        """Return the weighted squared error of targets (rows, r) for weights of shape (rows,)."""
-        return self.least_squares(KnotSums.of(self.placed, weights, targets))
 
 
 def _beyond(sums: Matrix) -> Matrix:
@@ -456,9 +391,9 @@ def pulled(strength: Array, gained: Array) -> Array:
 
 
 def prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix]) -> Vector:
-    """Return tr(Pⱼ⁻¹Sᵢ) for each Sᵢ of one term, shape (matrices,); it is m/λ where Pⱼ is λS."""
+    """Return tr(Pⱼ⁻¹Sᵢ) for each Sᵢ of one term, shape (matrices,); m/λ where Pⱼ is λS, 0 where m is 0."""
     size = precision.shape[0]
-    if len(matrices) == 1:
+    if len(matrices) == 1 or not size:
         return size / strengths
     safe = precision + 1e-14 * np.trace(precision) / size * np.eye(size)
     prior = np.asarray(np.linalg.inv(safe), dtype=np.float64)

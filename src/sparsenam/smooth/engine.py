@@ -3,8 +3,8 @@
 The objective is Σ w loss/φ + ½ Σ βᵀPβ with P = Σ λS. A Newton step in β, shortened until the objective falls,
 alternates with one update of λ and of φ. What is needed of the rows is in `Rows`: those in memory are at hand
 (`sparsenam.smooth.fit`), those of large tables are summed block by block (`sparsenam.smooth.all_rows`), and for squared
-loss sums are taken once (`SquaredRows`). References: Wood and Fasiolo (2017), "A generalized Fellner-Schall method for
-smoothing parameter optimization"; Wood (2017), "Generalized Additive Models", chapter 6.
+loss sums at one point serve all steps (`SquaredRows`). References: Wood and Fasiolo (2017), "A generalized
+Fellner-Schall method for smoothing parameter optimization"; Wood (2017), "Generalized Additive Models", chapter 6.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from sparsenam.model import FittedCurve
 from sparsenam.smooth.constraints import Cone, ConeSolver, Shape, shape_function
 from sparsenam.smooth.design import (
     Layout,
-    LeastSquares,
     Posterior,
     RampBasis,
     Spread,
@@ -65,12 +64,15 @@ class SmoothProblem:
         return float(self.weights @ self.family.loss(scores, self.target))
 
     def curvatures(self, scores: Matrix) -> Matrix:
-        """Return the curvature h of the loss in each score, shape (outputs, rows), or (1, rows) for softmax.
+        """Return the curvature h of the loss in each score, (outputs, rows), or (1, rows) where all outputs share it.
 
-        There it is (1 - Σp²)/(K - 1), the mean of the eigenvalues of diag(p) - ppᵀ in the K - 1 directions that it
-        sees: exact for two classes and for equal shares. A bound would make many classes look more informative.
+        That of squared loss is 1; for softmax it is (1 - Σp²)/(K - 1), the mean of the eigenvalues of diag(p) - ppᵀ in
+        the K - 1 directions that it sees: exact for two classes and for equal shares. A bound would make many classes
+        look more informative.
         """
         family, outputs = self.family, scores.shape[1]
+        if family.is_quadratic:
+            return np.ones((1, len(scores)))
         if family.couples_outputs and outputs > 1:
             mean = family.mean(scores)
             return np.maximum(np.sum(mean * (1.0 - mean), axis=1) / (outputs - 1.0), LIGHTEST)[None]
@@ -105,6 +107,12 @@ def step_lengths(objectives: Callable[[Vector], Vector], before: Vector, tries: 
             return steps
         steps = np.where(worse, 0.5 * steps, steps)
     return np.where(worse, 0.0, steps)
+
+
+def step_length(objective: Callable[[float], float], before: float) -> float:
+    """Return the length for one fit, of which the objective is a number; the last call is at it, if it is not 0."""
+    found = step_lengths(lambda steps: np.array([objective(float(steps[0]))]), np.array([before]), NEWTON_HALVINGS + 1)
+    return float(found[0])
 
 
 def residual_variance(squares: Vector, count: Vector, freedom: Vector, outputs: int) -> Vector:
@@ -196,10 +204,10 @@ class SmoothFit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """Coefficients (columns, outputs), base score (outputs,) and the sum of the rows' losses there."""
+    """Coefficients (columns, outputs), the intercept (outputs,) beside them and the sum of the rows' losses there."""
 
     coefficients: Matrix
-    base: Vector
+    intercept: Vector
     loss: float
 
 
@@ -226,16 +234,8 @@ class Rows(ABC):
         self.task, self.layout = task, layout
 
     @abstractmethod
-    def squares(self) -> LeastSquares:
-        """Return the sums of squared loss."""
-
-    @abstractmethod
     def at(self, coefficients: Matrix, intercept: Vector) -> Point:
-        """Return a point by its coefficients and its intercept (outputs,), the score where all ramps are 0."""
-
-    @abstractmethod
-    def along(self, point: Point, move: Matrix, lift: Vector) -> Callable[[float], Point]:
-        """Return the function from a step's length to the point that it leads to."""
+        """Return a point; its intercept (outputs,) is the score where all ramps are 0."""
 
     @abstractmethod
     def grams(self, point: Point) -> Sequence[WeightedGram]:
@@ -243,33 +243,32 @@ class Rows(ABC):
 
     @abstractmethod
     def pulls(self, point: Point) -> tuple[Matrix, Vector]:
-        """Return the negative gradient of the loss by coefficients (columns, outputs) and base score (outputs,)."""
+        """Return the negative gradient of the loss by coefficients (columns, outputs) and by the scores at means."""
 
     @abstractmethod
     def dispersion(self, point: Point, freedom: float) -> float:
         """Return φ at a point, for as many degrees of freedom of each output, without the intercept's."""
 
     def direction(self, model: SecondOrder, point: Point) -> tuple[Matrix, Vector]:
-        """Return the changes of coefficients and base score that lead to the model's minimum."""
+        """Return the changes of coefficients and of the score at their means that lead to the model's minimum."""
         pull, lift = self.pulls(point)
         return model.solve(pull / model.noise - model.prior_times(point.coefficients), lift / model.noise)
 
     def first(self, before: SmoothFit | None) -> Reached:
         """Return where a fit starts: where one that was stopped has left off, at a fit with other ramps, or at 0."""
         task, layout = self.task, self.layout
-        if before is None:
+        if before is None or task.family.is_quadratic:
             coefficients = np.zeros((layout.size, task.target.shape[1]))
             point = self.at(coefficients, task.family.best_constant(task.target, task.weights))
         else:
             point = self.at(*before.resampled(layout))
-        noise = self.first_noise(point, before)
+        if task.family.is_quadratic:
+            noise = FIRST_NOISE if before is None else before.noise
+        else:
+            noise = self.dispersion(point, 0.0)
         information = np.mean([gram.matrix for gram in self.grams(point)], axis=0) / noise
         known = None if before is None else (before.layout, before.strengths)
         return Reached(point, noise, layout.first_strengths(information, known), ())
-
-    def first_noise(self, point: Point, before: SmoothFit | None) -> float:
-        """Return φ at the first point."""
-        return self.dispersion(point, 0.0)
 
     def keep(self, reached: Reached) -> None:
         """Keep where the fit stands, for a fit that is stopped."""
@@ -277,38 +276,34 @@ class Rows(ABC):
 
 
 class SquaredRows(Rows):
-    """Rows under squared loss, by sums that are taken once; all outputs share one prior and one noise."""
+    """Rows under squared loss, by what is known of them where all coefficients are 0.
 
-    def __init__(self, rows: Rows) -> None:
+    The loss is squares/2 - βᵀ moment + βᵀGβ/2 with the best intercept. All outputs share one prior and one noise.
+    """
+
+    def __init__(self, rows: Rows, start: Point) -> None:
         super().__init__(rows.task, rows.layout)
-        self.sums, self.basis = rows.squares(), rows.basis
+        self.basis, (self.gram,) = rows.basis, rows.grams(start)
+        pull, lift = rows.pulls(start)
+        self.moment = pull - np.outer(self.gram.means, lift)
+        self._center = start.intercept + lift / self.gram.total
+        self._squares = 2.0 * start.loss - float(lift @ lift) / self.gram.total
         self.most_steps = UPDATES if rows.layout.size < LARGE else UPDATES_OF_LARGE
 
-    def squares(self) -> LeastSquares:
-        return self.sums
-
     def at(self, coefficients: Matrix, intercept: Vector) -> Point:
-        return Point(coefficients, self.sums.intercept(coefficients), 0.5 * self.sums.residual(coefficients))
-
-    def along(self, point: Point, move: Matrix, lift: Vector) -> Callable[[float], Point]:
-        return lambda step: self.at(point.coefficients + step * move, point.base)
+        explained = float(np.sum(coefficients * (2.0 * self.moment - self.gram.matrix @ coefficients)))
+        best = self._center - (self.gram.means + self.basis.means) @ coefficients
+        return Point(coefficients, best, 0.5 * max(self._squares - explained, 0.0))
 
     def grams(self, point: Point) -> Sequence[WeightedGram]:
-        return [self.sums.gram]
+        return [self.gram]
 
     def pulls(self, point: Point) -> tuple[Matrix, Vector]:
-        return self.sums.moment - self.sums.gram.matrix @ point.coefficients, np.zeros_like(point.base)
+        return self.moment - self.gram.matrix @ point.coefficients, np.zeros_like(point.intercept)
 
     def dispersion(self, point: Point, freedom: float) -> float:
-        given = np.array([2.0 * point.loss]), np.array([self.sums.gram.total]), np.array([freedom])
-        return float(residual_variance(*given, point.base.size)[0])
-
-    def direction(self, model: SecondOrder, point: Point) -> tuple[Matrix, Vector]:
-        goal = model.posteriors[0].solve(self.sums.moment / model.noise)
-        return goal - point.coefficients, np.zeros_like(point.base)
-
-    def first_noise(self, point: Point, before: SmoothFit | None) -> float:
-        return FIRST_NOISE if before is None else before.noise
+        given = np.array([2.0 * point.loss]), np.array([self.gram.total]), np.array([freedom])
+        return float(residual_variance(*given, point.intercept.size)[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -348,16 +343,16 @@ class SecondOrder:
         """Return Pβ, shape (columns, outputs)."""
         return self.layout.times(self.precisions, coefficients)
 
-    def step(self, along: Callable[[float], Point], start: Point) -> tuple[Point, float]:
+    def step(self, rows: Rows, start: Point, move: Matrix, lift: Vector) -> tuple[Point, float]:
         """Return the first point at 1, ½, ¼, … that is no worse than the start, and the step, or the start and 0."""
-        point = start
+        point, turn = start, lift - rows.basis.means @ move
 
-        def objectives(steps: Vector) -> Vector:
+        def objective(step: float) -> float:
             nonlocal point
-            point = along(float(steps[0]))
-            return np.array([self.objective(point)])
+            point = rows.at(start.coefficients + step * move, start.intercept + step * turn)
+            return self.objective(point)
 
-        length = float(step_lengths(objectives, np.array([self.objective(start)]), NEWTON_HALVINGS + 1)[0])
+        length = step_length(objective, self.objective(start))
         return (point, length) if length else (start, 0.0)
 
 
@@ -368,9 +363,9 @@ def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None 
     """
     task, layout, failed = rows.task, rows.layout, 0
     solver = None if cone is None else ConeSolver(cone, task.target.shape[1])
-    if task.family.is_quadratic:
-        rows = SquaredRows(rows)
     reached = rows.first(before)
+    if task.family.is_quadratic:
+        rows = SquaredRows(rows, reached.point)
     point, noise, freedoms = reached.point, reached.noise, list(reached.freedoms)
     used = strengths = reached.strengths
     freedom, spreads = np.zeros(len(layout.ramps)), list[Spread]()
@@ -389,8 +384,7 @@ def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None 
             break
         rows.keep(Reached(point, noise, strengths, freedoms))
     coefficients = point.coefficients if cone is None else cone.inside(point.coefficients)
-    means = rows.basis.means
-    return SmoothFit(layout, coefficients, means, point.base - means @ coefficients, used, noise, freedom, spreads)
+    return SmoothFit(layout, coefficients, rows.basis.means, point.intercept, used, noise, freedom, spreads)
 
 
 def _stepped(
@@ -411,8 +405,12 @@ def _stepped(
         grams = model.grams if len(model.grams) == lift.size else [*model.grams] * lift.size
         pull = pull / noise - model.prior_times(point.coefficients)
         pull -= np.stack([gram.means for gram in grams], axis=1) * lift / noise
-        found = solver.minima([gram.matrix for gram in grams], strengths, noise, pull, point.coefficients)
+        given = zip(grams, pull.T, point.coefficients.T, strict=True)
+        found = [
+            solver.minimum(output, gram.matrix, strengths, noise, part, beta)
+            for output, (gram, part, beta) in enumerate(given)
+        ]
         move = np.stack([each.beta for each in found], axis=1) - point.coefficients
         lift = np.array([lift[k] / gram.total - gram.means @ move[:, k] for k, gram in enumerate(grams)])
         spreads += found
-    return model.step(rows.along(point, move, lift), point)
+    return model.step(rows, point, move, lift)

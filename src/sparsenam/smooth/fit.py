@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.convex.ramps import WEIGHT_ROUNDING, distinct
+from sparsenam.convex.ramps import WEIGHT_ROUNDING, distinct, slots
 from sparsenam.families import Family
 from sparsenam.families.base import dispersion
 from sparsenam.smooth.constraints import Cone, ConeSolution, Shape, StepBins, rounded, step_bins
-from sparsenam.smooth.design import Layout, LeastSquares, RampDesign, WeightedGram, adjacent, ramps_of
+from sparsenam.smooth.design import Layout, RampDesign, WeightedGram, ramps_of
 from sparsenam.smooth.engine import Point, Rows, SecondOrder, SmoothFit, SmoothProblem, Steps, solve
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -96,7 +96,7 @@ def smooth_fit(
         more = doubled(counts, most, share, COLUMNS)
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         needed = growth * (time.monotonic() - started)
-        if number == DOUBLING_ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(needed):
+        if number == DOUBLING_ROUNDS or np.array_equal(more, counts) or context.clock.passed(needed):
             break
         counts, fit = more, replace(fit, spreads=())  # large, and not needed any more
     assert fit is not None
@@ -117,7 +117,7 @@ def _with_jumps(
         present = ~np.isnan(task.x[term])
         columns = ramps[term].columns(task.x[term, present])
         means[term] = np.average(columns, axis=0, weights=task.weights[present])
-    layout = Layout(tuple(ramps), adjacent([each.size for each in ramps]), fit.layout.roughness, fit.layout.jumping)
+    layout = Layout(tuple(ramps), slots([each.size for each in ramps]), fit.layout.roughness, fit.layout.jumping)
     return replace(fit, layout=layout, coefficients=np.concatenate(parts), means=np.concatenate(means))
 
 
@@ -169,25 +169,9 @@ class MemoryRows(Rows):
         self.basis = self.design = RampDesign(layout, task.x, task.weights)
         self._weights, self._grams = np.zeros((0, 0)), list[WeightedGram]()
 
-    def squares(self) -> LeastSquares:
-        return self.design.squared_error(self.task.weights, self.task.target)
-
     def at(self, coefficients: Matrix, intercept: Vector) -> ScoredPoint:
-        base = intercept + self.design.means @ coefficients
-        scores = base + self.design.times(coefficients)
-        return ScoredPoint(coefficients, base, self.task.loss(scores), scores)
-
-    def along(self, point: Point, move: Matrix, lift: Vector) -> Callable[[float], ScoredPoint]:
-        assert isinstance(point, ScoredPoint)
-        turn = lift + self.design.times(move)
-
-        def after(step: float) -> ScoredPoint:
-            scores = point.scores + step * turn
-            return ScoredPoint(
-                point.coefficients + step * move, point.base + step * lift, self.task.loss(scores), scores
-            )
-
-        return after
+        scores = intercept + self.design.means @ coefficients + self.design.times(coefficients)
+        return ScoredPoint(coefficients, intercept, self.task.loss(scores), scores)
 
     def grams(self, point: Point) -> Sequence[WeightedGram]:
         """Return the products of columns, or the last ones where the working weights have changed little.
@@ -218,7 +202,7 @@ class MemoryRows(Rows):
 
         It is found by conjugate gradients, preconditioned by the curvature that outputs share.
         """
-        if not (self.task.family.couples_outputs and point.base.size > 1):
+        if not (self.task.family.couples_outputs and point.intercept.size > 1):
             return super().direction(model, point)
         assert isinstance(point, ScoredPoint)
         mean, (pull, lift) = self.task.family.mean(point.scores), self.pulls(point)

@@ -108,8 +108,7 @@ CELL_TYPES: dict[CellType, tuple[type, ...]] = {
     "time": (time,),
 }
 FIRST_DAY, LAST_DAY = -719162.0, 2932897.0  # the years 1 to 9999
-PER_DAY = {"W": 1 / 7, "D": 1.0, "h": 24.0, "m": 1440.0, "s": 86400.0, "ms": 864e5, "us": 864e8}
-PER_SECOND = {unit: count / PER_DAY["s"] for unit, count in PER_DAY.items()}
+FINEST_UNITS = ("ns", "ps", "fs", "as")  # of NumPy's moments and durations, finer than a float holds
 
 
 def cell_type_of(kind: type) -> CellType:
@@ -198,7 +197,7 @@ MEASURES: dict[CellType, tuple[Stored, Callable[[Any], float]]] = {
 
 def _days(array: Array) -> Vector:
     unit, _ = np.datetime_data(array.dtype.str)
-    return _in_units(array.astype("datetime64[D]") if unit in ("Y", "M") else array, PER_DAY, "datetime64[us]")
+    return _measured_in("D", array.astype("datetime64[D]") if unit in ("Y", "M") else array)
 
 
 def _seconds(name: str, array: Array) -> Vector:
@@ -206,17 +205,15 @@ def _seconds(name: str, array: Array) -> Vector:
     if unit in ("Y", "M"):
         remedy = "convert it to days or seconds"
         raise InputError(describe(f"column {name!r}", "durations of fixed length", f"a unit of {unit!r}", remedy))
-    return _in_units(array, PER_SECOND, "timedelta64[us]")
+    return _measured_in("s", array)
 
 
-def _in_units(array: Array, per_unit: dict[str, float], finest: str) -> Vector:
-    """Return moments or durations as numbers, NaN where missing; ``per_unit`` has the length of each NumPy unit."""
-    if np.datetime_data(array.dtype.str)[0] not in per_unit:
-        array = array.astype(finest)  # finer than a float holds: the same moment must be the same number in any unit
-    unit, step = np.datetime_data(array.dtype.str)
-    values = array.astype(np.int64).astype(np.float64) * step / per_unit[unit]
-    values[np.isnat(array)] = np.nan
-    return values
+def _measured_in(unit: Literal["D", "s"], array: Array) -> Vector:
+    """Return moments since 1970 or durations in days or seconds, NaN where missing."""
+    if np.datetime_data(array.dtype.str)[0] in FINEST_UNITS:  # the same moment must be the same number in any unit
+        array = array.astype(f"{array.dtype.kind}8[us]")
+    durations = array.view(array.dtype.str.replace("M", "m"))
+    return np.asarray(durations / np.timedelta64(1, unit), dtype=np.float64)
 
 
 def _within_range(name: str, days: Vector) -> Vector:

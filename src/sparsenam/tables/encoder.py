@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal, Self, TypeVar
 
@@ -41,7 +42,7 @@ class Term:
     levels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableEncoder:
     """What each column of a table is, and the terms it becomes; printing it says what was done.
 
@@ -104,6 +105,11 @@ class TableEncoder:
         readings = encoder.readings(frame)
         return encoder._with_far_cells(readings, among), encoder._assembled(readings, frame)
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The index of each column by its name."""
+        return {name: index for index, name in enumerate(self.names)}
+
     def reading(self, columns: Iterable[int]) -> Self:
         """Return the encoder that reads these columns alone, given by their indices.
 
@@ -150,13 +156,9 @@ class TableEncoder:
         Columns that the fit did not see are left out. A column that is needed and not there raises.
         Warns of levels never seen and of missing cells in columns that missed none: both contribute nothing.
         """
-        terms, news = self.encode_with_news(X)
+        terms, news = self.encode_columns(self.columns_of(X))
         self.warn_of(news)
         return terms
-
-    def encode_with_news(self, X: object) -> tuple[Matrix, News]:
-        """Return what `encode` does, and what it would have warned of."""
-        return self.encode_columns(self.columns_of(X))
 
     def encode_columns(self, frame: Frame) -> tuple[Matrix, News]:
         """Return the terms of columns that are matched with those of the fit, and what is new about them."""
@@ -355,12 +357,11 @@ def _column_weights(
     if penalty_weights is not None:
         expected = "a mapping of columns to numbers"
         require_mapping("penalty_weights", penalty_weights, expected, "give {name: weight}")
-    places = column_places(encoder)
     for column, weight in (penalty_weights or {}).items():
         check_number(f"penalty_weights[{column!r}]", weight, 0.0)
-        weights[column_index(encoder, column, "penalty_weights", places)] = float(weight)
+        weights[column_index(encoder, column, "penalty_weights")] = float(weight)
     for column in _sequence("always_keep", always_keep):
-        index = column_index(encoder, column, "always_keep", places)
+        index = column_index(encoder, column, "always_keep")
         _require_terms(encoder, index)
         weights[index] = 0.0
     return weights
@@ -380,10 +381,10 @@ def _require_terms(encoder: TableEncoder, index: int) -> None:
 
 
 def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict[int, int]:
-    group_of, places = dict[int, int](), column_places(encoder)
+    group_of: dict[int, int] = {}
     for group, columns in enumerate(_sequence("feature_groups", feature_groups)):
         for column in _sequence("feature_groups", columns):
-            index = column_index(encoder, column, "feature_groups", places)
+            index = column_index(encoder, column, "feature_groups")
             if index in group_of:
                 expected = "each column in one group"
                 raise InputError(describe("feature_groups", expected, f"{column!r} twice", "take one out"))
@@ -391,25 +392,16 @@ def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict
     return group_of
 
 
-def column_index(encoder: TableEncoder, column: ColumnName, where: str, places: Mapping[str, int] | None = None) -> int:
-    """Return the index of a column given by name or index; raise, naming the setting, for one that there is not.
-
-    ``places`` are those of all names, for whoever asks often.
-    """
+def column_index(encoder: TableEncoder, column: ColumnName, where: str) -> int:
+    """Return the index of a column given by name or index; raise, naming the setting, for one that there is not."""
     names = encoder.names
-    place = (column_places(encoder) if places is None else places).get(column) if isinstance(column, str) else None
-    if place is not None:
-        return place
+    if isinstance(column, str) and column in encoder.places:
+        return encoder.places[column]
     if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
         return int(column)
     got = repr(int(column) if isinstance(column, np.integer) else column)  # 7, not np.int64(7)
     remedy = nearest(column, names, "correct the name")
     raise InputError(describe(where, f"names of columns ({listed(list(names))})", got, remedy))
-
-
-def column_places(encoder: TableEncoder) -> dict[str, int]:
-    """Return the index of each column by its name."""
-    return {name: index for index, name in enumerate(encoder.names)}
 
 
 def _sequence(where: str, values: Iterable[T] | None) -> list[T]:

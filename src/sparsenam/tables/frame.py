@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Matrix, Vector
 from sparsenam.errors import ExtremeCellWarning, InputError, describe
-from sparsenam.tables.cells import Series, from_array, read_series, some_rows
+from sparsenam.tables.cells import from_array, read_series, some_rows
 from sparsenam.tables.columns import AS_NUMBERS, Array, Cells, Codes, FarValues, Mask, as_levels
 from sparsenam.tables.text import date_key, listed, number_key
 
@@ -103,23 +103,12 @@ def _read_frame(table: DataFrame, estimator_name: str, least_rows: int) -> Frame
         got = f"{other!r} of type {type(other).__name__}"
         raise InputError(describe("X", "column names that are all text", got, "rename the columns as text"))
     labels = tuple(str(name) if texts[0] else f"x{index}" for index, name in enumerate(names))
-    block = _numbers_of(table)
-    if block is not None:
-        return Frame(labels, texts[0], rows, _number_cells(labels, block), block)
-    return Frame(labels, texts[0], rows, tuple(map(read_series, labels, table.iter_columns())))
-
-
-def _number_cells(names: Sequence[str], block: Matrix) -> tuple[Cells, ...]:
-    return tuple(Cells(name, "number", numbers=values) for name, values in zip(names, block, strict=True))
-
-
-def _numbers_of(table: DataFrame) -> NDArray[np.float64] | None:
-    """Return a table of plain numbers as one array (columns, rows), in a small part of the time of one by one."""
     wide = (nw.Int128, nw.UInt128)  # NumPy has no such
-    if not all(kind.is_float() or (kind.is_integer() and not isinstance(kind, wide)) for kind in table.schema.values()):
-        return None
-    array = table.to_numpy()
-    return _transposed(array) if array.dtype.kind in "fiu" else None
+    if all(kind.is_float() or (kind.is_integer() and not isinstance(kind, wide)) for kind in table.schema.values()):
+        array = table.to_numpy()  # in a small part of the time of one column after the other
+        if array.dtype.kind in "fiu":
+            return _frame_of_numbers(labels, texts[0], array)
+    return Frame(labels, texts[0], rows, tuple(map(read_series, labels, table.iter_columns())))
 
 
 def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
@@ -128,9 +117,17 @@ def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
     _check_size(rows, width, estimator_name, least_rows)
     names = tuple(f"x{index}" for index in range(width))
     if array.dtype.kind in "fiu":
-        block = _transposed(array)
-        return Frame(names, False, rows, _number_cells(names, block), block)
+        return _frame_of_numbers(names, False, array)
     return Frame(names, False, rows, tuple(map(from_array, names, array.T)))
+
+
+def _frame_of_numbers(names: tuple[str, ...], named: bool, array: Array) -> Frame:
+    rows, width = array.shape
+    block = np.empty((width, rows))
+    for start in range(0, rows, TRANSPOSED_ROWS_AT_ONCE):
+        block[:, start : start + TRANSPOSED_ROWS_AT_ONCE] = array[start : start + TRANSPOSED_ROWS_AT_ONCE].T
+    columns = tuple(Cells(name, "number", numbers=values) for name, values in zip(names, block, strict=True))
+    return Frame(names, named, rows, columns, block)
 
 
 def _two_dimensional(X: object) -> Array:
@@ -173,14 +170,6 @@ def _is_masked(X: object) -> TypeGuard[np.ma.MaskedArray[tuple[int, ...], np.dty
     return isinstance(X, np.ma.MaskedArray)
 
 
-def _transposed(array: Array) -> Matrix:
-    rows, width = array.shape
-    block = np.empty((width, rows))
-    for start in range(0, rows, TRANSPOSED_ROWS_AT_ONCE):
-        block[:, start : start + TRANSPOSED_ROWS_AT_ONCE] = array[start : start + TRANSPOSED_ROWS_AT_ONCE].T
-    return block
-
-
 def _check_size(rows: int, width: int, estimator_name: str, least_rows: int) -> None:
     # scikit-learn's messages, which its users and its checks know
     amount, least = ("0 feature(s)", 1) if width < 1 else (f"{rows} sample(s)", least_rows)
@@ -196,20 +185,15 @@ def _duplicates(X: object) -> InputError:
     return InputError(describe("X", "column names that differ", got, "rename or drop the repeated columns"))
 
 
-def names_of(X: object) -> list[str]:
-    """Return the names of a table's columns; none for a table without names."""
-    if isinstance(X, Frame):
-        return list(X.names) if X.named else []
-    table = narwhals_of(X)
-    names: list[object] = list(table.columns) if isinstance(table, nw.DataFrame) else []
-    texts = [name for name in names if isinstance(name, str)]  # pandas allows names that are no text
-    return texts if len(texts) == len(names) else []
-
-
 def absent_from(X: object, names: Iterable[str]) -> list[str]:
     """Return the names that a named table does not have; none for a table without names."""
-    present = names_of(X)
-    return [name for name in names if name not in present] if present else []
+    if isinstance(X, Frame):
+        present: list[object] = list(X.names) if X.named else []
+    else:
+        table = narwhals_of(X)
+        present = list(table.columns) if isinstance(table, nw.DataFrame) else []
+    named = all(isinstance(name, str) for name in present)  # pandas allows names that are no text
+    return [name for name in names if name not in present] if present and named else []
 
 
 FEWEST_LEAK_ROWS = 10  # below this, a column may equal the target by chance; chosen without a measurement
@@ -221,21 +205,14 @@ def check_target_not_inside(X: object, y: object) -> None:
     Tables without names, targets of several columns and targets of another length pass: the first may be an example
     whose target is a column, the others are refused elsewhere.
     """
-    names, table = names_of(X), X if isinstance(X, Frame) else narwhals_of(X)
-    if not names or not isinstance(table, Frame | nw.DataFrame):
-        return
-    rows = table.shape[0]
+    frame = read_table(X, estimator_name="fit", least_rows=0)
     target, target_name = _target(y)
-    if target is None or target.missing.size != rows or target.missing.all():
+    if not frame.named or target is None or target.missing.size != frame.rows or target.missing.all():
         return
-    first = slice(FEWEST_LEAK_ROWS)  # most columns differ there already
-    columns = table.columns if isinstance(table, Frame) else table.iter_columns()
-    for name, column in zip(names, columns, strict=True):
-        if rows < FEWEST_LEAK_ROWS and name != target_name:
-            continue
-        if all(_equal(_cells(name, column, part), some_rows(target, part)) for part in (first, slice(None))):
-            remedy = "drop this column from X"
-            raise InputError(describe("X", "no column that is the target", f"y itself as {name!r}", remedy))
+    for cells in frame.columns:
+        if (frame.rows >= FEWEST_LEAK_ROWS or cells.name == target_name) and _equal(cells, target):
+            got, remedy = f"y itself as {cells.name!r}", "drop this column from X"
+            raise InputError(describe("X", "no column that is the target", got, remedy))
 
 
 def _target(y: object) -> tuple[Cells | None, str | None]:
@@ -246,10 +223,6 @@ def _target(y: object) -> tuple[Cells | None, str | None]:
         return read_series("y", given), str(given.name) if given.name else None
     array = np.asarray(y)
     return (from_array("y", array), None) if array.ndim == 1 and array.dtype.kind in "fiubUMmO" else (None, None)
-
-
-def _cells(name: str, column: Cells | Series, rows: slice) -> Cells:
-    return some_rows(column, rows) if isinstance(column, Cells) else read_series(name, column[rows])
 
 
 def _equal(cells: Cells, target: Cells) -> bool:
@@ -275,7 +248,7 @@ ALONE = (1e3, 1e4)  # makes any cell beyond reason, times √(how many spreads a
 # chosen without a measurement
 FEWEST_VALUES, FEWEST_FILL_CELLS, MOST_FILLS = 10, 3, 3  # other values; cells of a fill value; fill values on one side
 NEAR_SPREADS = 3.0  # spreads within which no cell is far
-CELLS_AT_ONCE, QUARTILE_ROWS = 1_000_000, 10_000  # in memory at once; from which quartiles are guessed
+CELLS_AT_ONCE = 1_000_000  # in memory at once
 WHOLE_ENDS = frozenset(2**bits - less for bits in (15, 16, 31, 32, 63, 64) for less in (0, 1))
 FILLED_DATES = frozenset(("9999-12-31", "2999-12-31", "2099-12-31", "1900-01-01", "1970-01-01", "0001-01-01"))
 MOST_NAMED = 3
@@ -404,16 +377,13 @@ def suspects(columns: Sequence[Vector], spreads: float) -> Iterator[int]:
     if rows < FEWEST_VALUES:
         return
     step = max(1, CELLS_AT_ONCE // rows)
-    drawn = np.arange(rows) if rows <= QUARTILE_ROWS else np.random.default_rng(0).integers(0, rows, QUARTILE_ROWS)
-    places = [drawn.size // 4, drawn.size // 2, (3 * drawn.size) // 4]
+    places = [0, rows // 4, rows // 2, (3 * rows) // 4, rows - 1]
     for start in range(0, len(columns), step):
         block = np.array(columns[start : start + step])
-        low, high = block.min(axis=1) / 2, block.max(axis=1) / 2  # halves, for huge numbers of both signs
-        block = block if drawn.size == rows else block[:, drawn]
         block.partition(places, axis=1)
-        first, median, third = block[:, places].T / 2
+        low, first, median, third, high = block[:, places].T / 2  # halves, for huge numbers of both signs
         reach = np.maximum(high - median, median - low)
-        near = reach <= 0.5 * spreads * (third - first)  # half: the quartiles may be those of some rows
+        near = reach <= 0.5 * spreads * (third - first)  # half: weights may move the quartiles
         for quartile, end in ((first, low), (third, high)):  # a fill value may be as frequent as that
             for column in np.flatnonzero(near & (quartile == end)):
                 near[column] = not looks_filled(2.0 * float(end[column]), is_date=False)

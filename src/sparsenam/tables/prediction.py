@@ -53,7 +53,7 @@ def encode_in_parts(encoder: TableEncoder, X: object) -> Iterator[Matrix]:
 
 def _parts(X: object) -> Iterator[object]:
     """Yield a table in slices; whole where it is short, or where a column's type is known only from all its cells."""
-    table = X if _is_matrix(X, NUMBERS + "b") else narwhals_of(X)
+    table = X if _is_matrix(X) else narwhals_of(X)
     if isinstance(table, nw.DataFrame) and not _is_declared(table):
         table = None
     if not isinstance(table, np.ndarray | nw.DataFrame) or len(table) <= ROWS_IN_PART:
@@ -63,8 +63,8 @@ def _parts(X: object) -> Iterator[object]:
         yield table[start : start + ROWS_IN_PART]
 
 
-def _is_matrix(X: object, kinds: str) -> TypeGuard[Array]:
-    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in kinds
+def _is_matrix(X: object) -> TypeGuard[Array]:
+    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in NUMBERS + "b"
 
 
 def _is_declared(table: DataFrame) -> bool:
@@ -81,16 +81,11 @@ def few_terms(encoder: TableEncoder, X: object) -> list[list[float]] | None:
 
     Such rows need none of the checks of `encode`, which take longer than the prediction.
     """
-    rows = None
-    if all(column.kind in ("number", "constant") and not column.unit for column in encoder.columns):
-        rows = _few_numbers(X, encoder.names, encoder.named)
-    if rows is None:
-        row = _only_row(X, encoder.names, encoder.named)
-        values = [known_value(column, cell) for column, cell in zip(encoder.columns, row or (), strict=row is not None)]
-        rows = [[value for value in values if value is not None]]
-        if row is None or len(rows[0]) < len(values):
-            return None
-    return [[_term_value(encoder, term, row[term.column]) for term in encoder.terms] for row in rows]
+    rows = [list(map(known_value, encoder.columns, row)) for row in _few_rows(encoder, X)]
+    values = [[value for value in row if value is not None] for row in rows]
+    if not rows or any(len(row) < len(encoder.columns) for row in values):
+        return None
+    return [[_term_value(encoder, term, row[term.column]) for term in encoder.terms] for row in values]
 
 
 def _term_value(encoder: TableEncoder, term: Term, value: float) -> float:
@@ -101,33 +96,24 @@ def _term_value(encoder: TableEncoder, term: Term, value: float) -> float:
     return value
 
 
-def _frame_like_the_fit(X: object, names: tuple[str, ...], libraries: tuple[str, ...], most_rows: int) -> Any:
-    """Return a short DataFrame with the columns of the fit in their order, None for any other table."""
+def _few_rows(encoder: TableEncoder, X: object) -> Sequence[Sequence[object]]:
+    """Return the cells of a few rows of numbers, or of one row of any, that are named or not as the fit was; else none.
+
+    Arrays of numbers and DataFrames of pandas have them, and in one row a DataFrame of polars and a list too.
+    """
     table: Any = X
-    if type(X).__name__ != "DataFrame" or type(X).__module__.partition(".")[0] not in libraries:
-        return None
-    return table if 0 < len(table) <= most_rows and tuple(table.columns) == names else None
-
-
-def _few_numbers(X: object, names: tuple[str, ...], named: bool) -> list[list[float]] | None:
-    """Return the rows of a small table of finite numbers, with names or without as the fit had them."""
-    frame = _frame_like_the_fit(X, names, ("pandas",), FEW_ROWS_AS_LISTS) if named else None
-    array = frame.to_numpy() if frame is not None else None if named else X
-    if not _is_matrix(array, NUMBERS) or not 0 < len(array) <= FEW_ROWS_AS_LISTS or array.shape[1] != len(names):
-        return None
-    rows: list[list[float]] = array.astype(np.float64).tolist()
-    return rows if all(math.isfinite(number) for row in rows for number in row) else None
-
-
-def _only_row(X: object, names: tuple[str, ...], named: bool) -> Sequence[object] | None:
-    """Return the cells of a DataFrame of pandas or polars, or of a list, of one row; named or not as the fit was."""
-    if named:
-        frame = _frame_like_the_fit(X, names, ("pandas", "polars"), 1)
-        if frame is None:
-            return None
-        return frame.row(0) if type(X).__module__.startswith("polars") else frame.to_numpy().tolist()[0]
-    row = X[0] if is_list(X) and len(X) == 1 else None
-    return row if is_list(row) and len(row) == len(names) else None
+    if encoder.named:
+        library = type(X).__module__.partition(".")[0]
+        is_frame = type(X).__name__ == "DataFrame" and library in ("pandas", "polars")
+        if not is_frame or len(table) > FEW_ROWS_AS_LISTS or tuple(table.columns) != encoder.names:
+            return ()
+        table = table.to_numpy() if library == "pandas" else table.rows()
+    if is_list(table):
+        return [row for row in table if is_list(row) and len(row) == len(encoder.names)] if len(table) == 1 else ()
+    if type(table) is not np.ndarray or table.ndim != 2 or table.shape[1] != len(encoder.names):
+        return ()
+    most = FEW_ROWS_AS_LISTS if table.dtype.kind in NUMBERS else int(encoder.named)
+    return table.tolist() if len(table) <= most else ()
 
 
 def known_value(column: Column, cell: object) -> float | None:

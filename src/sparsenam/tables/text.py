@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from itertools import takewhile
 from typing import Literal, get_args
 
 from sparsenam.errors import RowError
@@ -183,29 +184,18 @@ def date_written(text: str, month_first: bool) -> float | None:
             return None
         day, month = (month, day) if month_first else (day, month)
     century = 0 if len(year) == 4 else 2000 if int(year) < PIVOT else 1900
-    hours = _time_of_day(clock)
+    time = TIME.fullmatch((clock or "0:00").strip())
+    if time is None:
+        return None
+    hour, minute, second, fraction, half = (part or "" for part in time.groups())
+    if half and not 1 <= int(hour) <= 12:
+        return None
+    hours = int(hour) % 12 + 12 * (half.lower() == "pm") if half else int(hour)
+    parts = (int(month), int(day), hours, int(minute), int(second or 0), int(fraction[1:].ljust(6, "0")))
     try:
-        start = days_since_epoch(datetime(century + int(year), int(month), int(day), tzinfo=UTC))
+        return days_since_epoch(datetime(century + int(year), *parts, tzinfo=UTC))
     except ValueError:
         return None
-    return None if hours is None else start + hours / 24.0
-
-
-def _time_of_day(text: str | None) -> float | None:
-    """Return the hours since midnight of a time; 0 without any, None for what is none."""
-    if text is None:
-        return 0.0
-    found = TIME.fullmatch(text.strip())
-    if found is None:
-        return None
-    hour, minute, second = int(found[1]), int(found[2]), int(found[3] or 0)
-    if found[5] is not None:
-        if not 1 <= hour <= 12:
-            return None
-        hour = hour % 12 + 12 * (found[5].lower() == "pm")
-    if hour > 23 or minute > 59 or second > 59:
-        return None
-    return hour + minute / 60.0 + (second + float(found[4] or 0)) / 3600.0
 
 
 Parser = Callable[[str], float | None]
@@ -245,9 +235,11 @@ def find_writing(values: Iterable[str], prefers_comma: bool = False) -> WritingF
     if not texts:
         return None
     for kind, parsers in KINDS:
-        read: dict[Writing, list[float]] = {
-            way: numbers for way, parse in parsers.items() if (numbers := _all(texts, parse)) is not None
-        }
+        read: dict[Writing, list[float | None]] = {}
+        for way, parse in parsers.items():
+            numbers = list(takewhile(lambda number: number is not None, map(parse, texts)))
+            if len(numbers) == len(texts):
+                read[way] = numbers
         if not read:
             continue
         way = next(iter(read))
@@ -257,16 +249,6 @@ def find_writing(values: Iterable[str], prefers_comma: bool = False) -> WritingF
         differs = (text for text, one, two in zip(texts, read[way], other, strict=True) if one != two)
         return WritingFound(kind, way, "" if way == "plain" else next(differs, ""))
     return None
-
-
-def _all(texts: list[str], parse: Parser) -> list[float] | None:
-    numbers = list[float]()
-    for text in texts:
-        number = parse(text)
-        if number is None:
-            return None
-        numbers.append(number)
-    return numbers
 
 
 def prefers_comma(columns: Iterable[Iterable[str]]) -> bool:

@@ -26,7 +26,6 @@ from sparsenam.model.curve import interpolated
 from sparsenam.model.pairs import PairFunction
 from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.smooth.grid import PairSpread
-from sparsenam.tables.encoder import column_places
 from sparsenam.text import Finding, Found, count_text
 from sparsenam.uncertainty.posterior import FitPosterior
 
@@ -374,8 +373,7 @@ def effect_bands(
     shaped = "its shape was asked for, and bands take curves as free"
     without = {encoder.names[encoder.terms[term].column]: shaped for term in bands.without}
     without |= {edit.column: "it was edited after the fit" for edit in fit.edits if edit.column is not None}
-    places = column_places(encoder)
-    half[:, [places[name] for name in without]] = np.nan
+    half[:, [encoder.places[name] for name in without]] = np.nan
     half[_never_seen(fit, terms)] = np.nan
     limits = _with_limits(model, fit.by_column(model.effects(terms)), half, scale)
     pair_limits = _with_limits(model, pair_effect, pair_half, scale)
