@@ -82,10 +82,7 @@ def packed(document: object, tensors: Mapping[str, Numeric], *, finite: bool = T
     if len(header) > MOST_HEADER or len(data) > MOST_DATA:
         raise RefusalError(f"{len(header)} bytes of names and settings and {len(data)} bytes of numbers")
     length = len(header).to_bytes(8, "little")
-    digest = hashlib.sha256(length)
-    digest.update(header)
-    digest.update(data)
-    return length, header[: DIGEST.start], digest.hexdigest().encode(), header[DIGEST.stop :], data
+    return length, header[: DIGEST.start], _digest(header, data), header[DIGEST.stop :], data
 
 
 def unpacked(path: Path, *, finite: bool = True) -> tuple[dict[str, Json], Tensors]:
@@ -126,7 +123,7 @@ def _read(file: BinaryIO, finite: bool) -> tuple[dict[str, Json], Tensors]:
     require(8 + length <= size and size - length <= MOST_DATA, f"one of {size} bytes with a header of {length}")
     header, data = file.read(length), file.read(size - 8 - length)
     require(header.startswith(START) and len(header) + len(data) + 8 == size, "one without the mark of sparsenam")
-    _check_digest(header, data)
+    require(_digest(header, data) == header[DIGEST], "changed bytes (the sha256 is another)")
     entries = parse_object(header)
     del header  # the document in it is as long again
     metadata = _as_record(entries.pop("__metadata__", None), ("sha256", "sparsenam"), "a header without a document")
@@ -138,11 +135,12 @@ def _read(file: BinaryIO, finite: bool) -> tuple[dict[str, Json], Tensors]:
     return document, _tensors(entries, data, finite)
 
 
-def _check_digest(header: bytes, data: bytes) -> None:
+def _digest(header: bytes, data: bytes) -> bytes:
+    """Return the sha256 of a file whose header has zeros in its place."""
     digest = hashlib.sha256(len(header).to_bytes(8, "little"))
     for part in (header[: DIGEST.start], b"0" * 64, header[DIGEST.stop :], data):
         digest.update(part)
-    require(digest.hexdigest().encode() == header[DIGEST], "changed bytes (the sha256 is another)")
+    return digest.hexdigest().encode()
 
 
 def _tensors(entries: Mapping[str, Json], data: bytes, finite: bool) -> Tensors:

@@ -78,52 +78,37 @@ NO_TIME_LEFT = "{desc}: {n_fmt} of at most {total_fmt} steps [{elapsed}{postfix}
 class Clock:
     """A budget of seconds, running from its making; without a budget it never ends.
 
-    It remembers that it has refused more time (``ran_out``), and ``cut_short`` names the parts that it was refused to.
+    ``part`` is what the fit is doing, and ``cut_short`` names the parts that were refused more time.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
-        self.started = time.monotonic()
+        self._started = time.monotonic()
         self.seconds = np.inf if seconds is None else seconds
-        self.ran_out = False
+        self.part = "the fit"
         self.cut_short: list[str] = []
 
     def elapsed(self) -> float:
-        return time.monotonic() - self.started
+        return time.monotonic() - self._started
 
-    def passed(self) -> bool:
-        return self._refuses(self.elapsed() >= self.seconds)
-
-    def has_room_for(self, seconds: float) -> bool:
-        """Return whether so many seconds are left for what the fit would need."""
-        return not self._refuses(self.elapsed() + seconds > self.seconds)
-
-    def remaining(self) -> float:
-        """Return the seconds that are left, infinite without a budget."""
-        return self.seconds - self.elapsed()
-
-    def end_part(self, name: str) -> None:
-        """Note that a part of the fit was cut short, if more time was refused since the part before it ended."""
-        if self.ran_out and name not in self.cut_short:
-            self.cut_short.append(name)
-        self.ran_out = False
-
-    def _refuses(self, refused: bool) -> bool:
-        self.ran_out = self.ran_out or refused
+    def passed(self, needed: float = 0.0, budget: float | None = None) -> bool:
+        """Return whether the seconds needed would pass the budget, and note that the part is cut short if so."""
+        refused = self.elapsed() + needed >= (self.seconds if budget is None else budget)
+        if refused and self.part not in self.cut_short:
+            self.cut_short.append(self.part)
         return refused
 
-    def laps(self, share: float = 1.0, least: float = 0.0) -> Callable[[], bool]:
+    def laps(self, share: float = 1.0, *, doubled: bool = False) -> Callable[[], bool]:
         """Return for a loop whether another lap, as long as the last, would pass this share of the budget.
 
-        The loop has ``least`` seconds from now in any case.
+        If ``doubled`` the loop has at least as long as the fit has taken so far.
         """
-        last = time.monotonic()
-        end = max(share * self.seconds, last - self.started + least)
+        last = self.elapsed()
+        budget = max(share * self.seconds, 2.0 * last if doubled else last)
 
         def out_of_time() -> bool:
             nonlocal last
-            now = time.monotonic()
-            lap, last = now - last, now
-            return self._refuses(self.elapsed() + lap > end)
+            before, last = last, self.elapsed()
+            return self.passed(last - before, budget)
 
         return out_of_time
 

@@ -12,7 +12,7 @@ import pytest
 from fit_cases import CASES, count_passes, mixed_table, of_case, small_blocks, write_parts
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.convex.design import WorkingColumns
-from sparsenam.convex.knots import KnotDesign
+from sparsenam.convex.knots import ColumnsAtKnots
 from sparsenam.convex.ramps import PlacedRows
 from sparsenam.selection import task
 from sparsenam.selection.task import ConvexTask
@@ -105,9 +105,6 @@ def products(monkeypatch):
 
         monkeypatch.setattr(place, name, counting)
 
-    def moments_at_knots(result, design, groups, others, weights, rows):
-        found.sums.append(len(weights) * result.size)
-
     def moments(result, columns, weights, *more):
         found.sums.append(len(weights) * result.size)
 
@@ -115,7 +112,7 @@ def products(monkeypatch):
         if len(placed.knots) > 1:  # the design at knots makes one of each term
             found.fitted.append((placed.n_rows, len(placed.knots)))
 
-    counted(KnotDesign, "second_moments", moments_at_knots)
+    counted(ColumnsAtKnots, "second_moments", moments)
     counted(WorkingColumns, "second_moments", moments)
     counted(PlacedRows, "gram", gram)
     counted(ConvexTask, "of", lambda made, *_: found.designs.append(made.design))

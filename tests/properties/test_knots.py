@@ -122,11 +122,11 @@ def test_sums_over_all_groups_copy_no_cells():
     freedoms = np.array([grouped.freedom(group) for group in range(5)])
     design = knot_design(grouped, features, prepared.weights, freedoms)
     everything, cells = np.arange(5), design.placed.places.nbytes + design.placed.shares.nbytes
-    theta, none = np.ones((1, 5 * design.width)), np.zeros(0, dtype=np.intp)
+    theta, working = np.ones((1, 5 * design.width)), design.working(everything)
     work = {
         "combined": lambda: design.combined(everything, theta),
-        "products": lambda: design.products(prepared.weights[None], everything),
-        "second_moments": lambda: design.second_moments(everything, none, prepared.weights, None),
+        "products": lambda: design.products(prepared.weights[None]),
+        "second_moments": lambda: working.second_moments(prepared.weights),
     }
     for name, call in work.items():
         call()  # what is compiled or imported with the first call is no copy

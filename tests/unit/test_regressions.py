@@ -216,7 +216,7 @@ def test_a_fit_whose_time_ran_out_within_an_epoch_resumes_to_the_uninterrupted_m
     path = tmp_path / "fit"
     asked = []
     with monkeypatch.context() as patched:
-        patched.setattr(Clock, "passed", lambda clock: asked.append(None) or len(asked) > 24)
+        patched.setattr(Clock, "passed", lambda clock, *needed: asked.append(None) or len(asked) > 24)
         cut = trained(SNAMRegressor, **common, checkpoint=path).fit(X, y)
     assert 2 < len(cut.history_) < 12
     assert np.abs(cut.predict(X) - whole.predict(X)).max() > 1e-6

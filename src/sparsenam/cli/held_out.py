@@ -83,11 +83,9 @@ class SomeRows:
     def with_jobs(self, jobs: int) -> SomeRows:
         return replace(self, blocks=self.blocks.with_jobs(jobs))
 
-    def named(self, columns: TargetColumns) -> SomeRows:
-        if columns != self.draw.columns:
-            expected, got = ", ".join(self.draw.columns.used), ", ".join(columns.used)
-            raise InputError(describe("y, sample_weight and exposure", expected, got, "name the columns of the table"))
-        return self
+    @property
+    def columns(self) -> TargetColumns:
+        return self.draw.columns
 
     def reduce(self, function: Callable[[Block, State], Sum], state: State, report: Report = None) -> Sum:
         everything = self.blocks.n_rows

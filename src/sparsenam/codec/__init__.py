@@ -31,7 +31,7 @@ LIMITS = {
     float: ("a number", -math.inf, math.inf),
     bool: ("a truth value", 0, 1),
 }
-STORED = {"f": ("float64", "float32"), "i": ("int64", "int32"), "b": ("uint8",)}
+STORED = {"f": ("float64", "float32"), "i": ("int64", "int32")}
 
 Value = TypeVar("Value")
 Plain = dict[str, Any]  # a record of plain data, as JSON holds it
@@ -48,12 +48,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """What an array may be: its number of axes, its range, and whether NaN and ∞ may be in it."""
+    """What an array may be: its number of axes, and the range of its numbers, which are finite."""
 
     ndim: int
     lowest: float = -LARGEST_NUMBER
     highest: float = LARGEST_NUMBER
-    finite: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +102,14 @@ class DamageError(RefusalError):
         return f"a damaged record ({self.where[-120:]}: {self.expected} expected, got {self.got})"
 
 
-def pack(value: object, hint: object = None, *, brief: bool = False) -> tuple[Any, Tensors]:
-    """Return a value of a hint, by default its class, as a document for JSON and tensors.
+def pack(value: object, *, brief: bool = False) -> tuple[Any, Tensors]:
+    """Return a dataclass as a document for JSON and tensors.
 
     ``brief`` leaves out fields that have their default. Arrays in the same place of several items of a sequence are one
     tensor: a stack where their shapes are the same, else their numbers one after the other beside their shapes.
     """
     writer = Writer(brief, {})
-    document = form_of(type(value) if hint is None else hint, "").write(value, writer)
+    document = form_of(type(value), "").write(value, writer)
     return document, writer.tensors()
 
 
@@ -134,11 +133,9 @@ def to_plain(value: object) -> Any:
 
 
 def _plain(value: object) -> Json:
-    if value is None or isinstance(value, bool | str):
-        return value
     if is_numeric(value):
         return _plain(value.tolist())
-    if isinstance(value, int):
+    if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -197,7 +194,7 @@ def form_of(hint: Any, path: str) -> Form:
         each = None if origin is list or parts[1:] == (...,) else [form_of(part, path) for part in parts]
         return _items(origin, form_of(parts[0], path), each, bounds or Bounds(0))
     if origin in (dict, Mapping):
-        return _by_key(parts[0], form_of(parts[1], path))
+        return _by_name(form_of(parts[1], path))
     if is_dataclass(hint) and isinstance(hint, type):
         return _record(hint, path)
     if hint in LIMITS:
@@ -258,10 +255,9 @@ def _as_float(value: object, nan: bool) -> float | None:
 
 def _word(words: tuple[object, ...]) -> Form:
     def read(value: object, reader: Reader) -> object:
-        for word in words:
-            if type(word) is type(value) and word == value:
-                return word
-        raise DamageError(f"one of {list(words)}", value)
+        if not any(type(word) is type(value) and word == value for word in words):
+            raise DamageError(f"one of {list(words)}", value)
+        return value
 
     return Form(_write_plain, read)
 
@@ -349,19 +345,16 @@ def _items(kind: type, item: Form, each: Sequence[Form] | None, bounds: Bounds) 
     return Form(write, read, kind)
 
 
-def _by_key(key: type, item: Form) -> Form:
-    """A mapping from texts, or from whole numbers, which JSON has as texts."""
+def _by_name(item: Form) -> Form:
+    """A mapping from texts."""
 
-    def write(value: Mapping[object, object], writer: Writer) -> Json:
-        return {str(name): item.write(part, writer) for name, part in value.items()}
+    def write(value: Mapping[str, object], writer: Writer) -> Json:
+        return {name: item.write(part, writer) for name, part in value.items()}
 
     def read(value: object, reader: Reader) -> object:
         if not is_object(value):
             raise DamageError("an object", value)
-        for name in value if key is int else ():
-            if not (name.isascii() and name.isdigit() and name == str(int(name[:15]))):
-                raise DamageError("whole numbers as names", name)
-        return {key(name): _read_part(item, part, reader, name) for name, part in value.items()}
+        return {name: _read_part(item, part, reader, name) for name, part in value.items()}
 
     return Form(write, read)
 
@@ -439,11 +432,9 @@ def _array(dtype: np.dtype[np.generic], wanted: Array, path: str) -> Form:
         found = reader.next(path, wanted.ndim)
         if found.dtype.name not in STORED[dtype.kind]:
             raise other_array(path)
-        if found.dtype.kind == "f" and wanted.finite and not bool(np.isfinite(found).all()):
+        if not np.isfinite(found).all():
             raise RefusalError(f"numbers that are not finite in the array {path[-80:]!r}")
-        low, high = (0, 1) if dtype.kind == "b" else (wanted.lowest, wanted.highest)
-        inside = found if wanted.finite else found[np.isfinite(found)]
-        if inside.size and (float(inside.min()) < low or float(inside.max()) > high):
+        if found.size and (float(found.min()) < wanted.lowest or float(found.max()) > wanted.highest):
             raise RefusalError(f"numbers out of range in the array {path[-80:]!r}")
         return found.astype(dtype, copy=False)
 

@@ -9,7 +9,7 @@ import numpy as np
 from sparsenam.container import Numeric, Tensors
 from sparsenam.errors import RefusalError
 
-SHORTER = {"float64": "float32", "int64": "int32", "bool": "uint8"}
+SHORTER = {"float64": "float32", "int64": "int32"}
 
 
 class Writer:
@@ -37,7 +37,7 @@ def _narrow(array: Numeric) -> Numeric:
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         short = array.astype(SHORTER[array.dtype.name])
         again = short.astype(array.dtype)
-    return short if array.dtype.kind == "b" or again.tobytes() == array.tobytes() else array
+    return short if again.tobytes() == array.tobytes() else array
 
 
 class Reader:

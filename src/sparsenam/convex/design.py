@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,22 +44,6 @@ SMALLEST_STRENGTH, LARGEST_STRENGTH = 1e-12, 1e12  # between which λ is looked 
 LONG_PRODUCT_ROWS = 2000  # rows from which a product is quicker the other way round
 
 
-class RandomFeatures(Protocol):
-    """What the hidden layers of all terms compute, frozen."""
-
-    def columns(self, term: int) -> Matrix:
-        """Return the hidden units of one term on the training rows, shape (rows, m); absent cells have their mean."""
-        ...
-
-    def functions(self, terms: Indices, coefficients: Matrix) -> Functions:
-        """Return the functions of some terms with these output layers, shape (terms, ≥ m, outputs)."""
-        ...
-
-    def roughness(self, term: int) -> Matrix:
-        """Return the roughness of a term's function as a quadratic form of its coefficients, shape (m, m)."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RampFeatures:
     """Data-aware units: clipped ReLU between neighbouring knots, at most ``count`` a term.
@@ -77,6 +61,7 @@ class RampFeatures:
     )
 
     def columns(self, term: int) -> Matrix:
+        """Return the hidden units of one term on the training rows, shape (rows, m); absent cells have their mean."""
         x = self.prepared.x[term]
         absent, columns = np.isnan(x), self.units(term).columns(x)
         if absent.any():
@@ -84,10 +69,12 @@ class RampFeatures:
         return columns
 
     def functions(self, terms: Indices, coefficients: Matrix) -> Functions:
+        """Return the functions of some terms with these output layers, shape (terms, ≥ m, outputs)."""
         units = [self.units(int(term)) for term in terms]
         return tuple(each.curve(part[: each.size]) for each, part in zip(units, coefficients, strict=True))
 
     def roughness(self, term: int) -> Matrix:
+        """Return the roughness of a term's function as a quadratic form of its coefficients, shape (m, m)."""
         return self.units(term).roughness
 
     def units(self, term: int) -> Ramps | LevelColumns:
@@ -147,6 +134,9 @@ class FrozenFeatures:
         return np.eye(units) if units > 1 else np.zeros((1, 1))
 
 
+RandomFeatures: TypeAlias = RampFeatures | FrozenFeatures  # what the hidden layers of all terms compute, frozen
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupedFeatures:
     """The random features of each group's terms, side by side; ``widths`` (terms,) are their numbers of columns."""
@@ -158,10 +148,9 @@ class GroupedFeatures:
     @classmethod
     def of(cls, features: RandomFeatures, grouping: Grouping) -> GroupedFeatures:
         """Measure the widths, which groups of several terms need."""
-        n_terms = sum(members.size for members in grouping.members)
-        if grouping.is_trivial:
-            return cls(features, grouping, np.zeros(n_terms, dtype=np.intp))
-        return cls(features, grouping, np.array([features.columns(term).shape[1] for term in range(n_terms)]))
+        n_terms = 0 if grouping.is_trivial else sum(members.size for members in grouping.members)
+        widths = [len(features.roughness(term)) for term in range(n_terms)]
+        return cls(features, grouping, np.array(widths, dtype=np.intp))
 
     def columns(self, group: int) -> Matrix:
         """Return the columns of a group's terms, shape (rows, Σ m)."""

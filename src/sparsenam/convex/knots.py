@@ -47,53 +47,17 @@ class KnotDesign(GroupedDesign):
         return self.exact(groups).astype(self.dtype)
 
     def exact(self, groups: Indices) -> Array:
-        blocks = [self.placed.times(self.values, self._terms_of(groups[[index]])).T for index in range(groups.size)]
+        blocks = [self.placed.times(self.values, self.terms_of(groups[[index]])).T for index in range(groups.size)]
         return np.concatenate([np.zeros((0, self.n_rows)), *blocks])
 
     def working(self, groups: Indices) -> WorkingColumns:
         return ColumnsAtKnots(self, groups)
 
-    def combined(self, groups: Indices, theta: Array) -> Array:
-        parts = theta.reshape(math.prod(theta.shape[:-1]), groups.size, self.width)
-        at = np.zeros((len(self.values), len(parts)))
-        for index, group in enumerate(groups.tolist()):
-            at[self.knots[group]] = self.values[self.knots[group]] @ parts[:, index].T
-        return self.placed.times(at, self._terms_of(groups)).T.reshape(*theta.shape[:-1], -1)
+    def products(self, vectors: Array) -> Array:
+        flat = self.working(np.arange(self.n_groups)).products(vectors)
+        return flat.T.reshape(self.n_groups, self.width, len(vectors))
 
-    def products(self, vectors: Array, groups: Indices | None = None) -> Array:
-        """Return Qᵀv of all groups or of some, shape (groups, m, r), in double precision."""
-        groups = np.arange(self.n_groups) if groups is None else groups
-        sums = self.placed.sums(vectors.T, self._terms_of(groups))
-        result = np.empty((groups.size, self.width, len(vectors)))
-        for index, group in enumerate(groups.tolist()):
-            result[index] = self.values[self.knots[group]].T @ sums[self.knots[group]]
-        return result
-
-    def second_moments(self, groups: Indices, others: Indices, weights: Array, rows: Indices | None) -> Array:
-        """Return QⱼᵀWQₖ for j in ``groups`` and k in ``others`` and then ``groups``, shape (groups · m, all · m).
-
-        ``weights`` are those of ``rows``, or of all rows where these are None.
-        """
-        placed = self.placed if rows is None else self.placed.at(rows)
-        order = np.concatenate([others, groups])
-        result = np.zeros((groups.size, self.width, order.size, self.width))
-        for index, group in enumerate(groups.tolist()):
-            right = order[: others.size + index + 1]
-            result[index, :, : right.size] = self._crossed(placed, group, right, weights)
-        for index in range(groups.size):  # the other half, by symmetry
-            block = result[index, :, others.size : others.size + index]
-            result[:index, :, others.size + index] = block.transpose(1, 2, 0)
-        return result.reshape(groups.size * self.width, order.size * self.width)
-
-    def _crossed(self, placed: PlacedRows, group: int, right: Indices, weights: Array) -> Array:
-        """Return QⱼᵀWQₖ of one group with some, shape (m, groups, m)."""
-        terms, across = self._terms_of(right), np.zeros((self.width, len(self.values)))
-        for term in range(self.terms[group].start, self.terms[group].stop):
-            across += self.values[placed.knots[term]].T @ placed.crossed(term, terms, weights)
-        parts = [across[:, self.knots[int(g)]] @ self.values[self.knots[int(g)]] for g in right]
-        return np.stack(parts, axis=1)
-
-    def _terms_of(self, groups: Indices) -> Indices:
+    def terms_of(self, groups: Indices) -> Indices:
         """Return the terms of some groups, in the order of the groups."""
         chosen = (self.terms[int(group)] for group in groups)
         return np.concatenate([np.arange(0), *(np.arange(terms.start, terms.stop) for terms in chosen)])
@@ -114,15 +78,37 @@ class ColumnsAtKnots(WorkingColumns):
         return self.design.columns(self.groups)
 
     def times(self, theta: Array) -> Array:
-        return self.design.combined(self.groups, theta)
+        design = self.design
+        parts = theta.reshape(math.prod(theta.shape[:-1]), self.groups.size, design.width)
+        at = np.zeros((len(design.values), len(parts)))
+        for index, group in enumerate(self.groups.tolist()):
+            at[design.knots[group]] = design.values[design.knots[group]] @ parts[:, index].T
+        return design.placed.times(at, design.terms_of(self.groups)).T.reshape(*theta.shape[:-1], -1)
 
     def products(self, vectors: Array) -> Array:
-        flat = self.design.products(vectors.reshape(-1, vectors.shape[-1]), self.groups)
-        return flat.reshape(self.count, -1).T.reshape(*vectors.shape[:-1], -1)
+        design, flat = self.design, vectors.reshape(-1, vectors.shape[-1])
+        sums = design.placed.sums(flat.T, design.terms_of(self.groups))
+        blocks = [sums[design.knots[group]].T @ design.values[design.knots[group]] for group in self.groups.tolist()]
+        return np.concatenate([np.zeros((len(flat), 0)), *blocks], axis=1).reshape(*vectors.shape[:-1], -1)
 
     def second_moments(self, weights: Array, rows: Indices | None = None, first: int = 0) -> Array:
-        others, groups = np.split(self.groups, [first // self.design.width])
-        return self.design.second_moments(groups, others, weights, rows)
+        placed, width = self.design.placed if rows is None else self.design.placed.at(rows), self.design.width
+        before = first // width
+        result = np.zeros((self.groups.size - before, width, self.groups.size, width))
+        for index, group in enumerate(self.groups[before:].tolist()):
+            right = self.groups[: before + index + 1]
+            result[index, :, : right.size] = self._crossed(placed, group, right, weights)
+            # the other half, by symmetry
+            result[:index, :, before + index] = result[index, :, before : before + index].transpose(1, 2, 0)
+        return result.reshape(len(result) * width, self.count)
+
+    def _crossed(self, placed: PlacedRows, group: int, right: Indices, weights: Array) -> Array:
+        """Return QⱼᵀWQₖ of one group with some, shape (m, groups, m)."""
+        design = self.design
+        terms, across = design.terms_of(right), np.zeros((design.width, len(design.values)))
+        for term in range(design.terms[group].start, design.terms[group].stop):
+            across += design.values[placed.knots[term]].T @ placed.crossed(term, terms, weights)
+        return np.stack([across[:, design.knots[int(g)]] @ design.values[design.knots[int(g)]] for g in right], axis=1)
 
 
 def knot_design(grouped: GroupedFeatures, ramps: RampFeatures, weights: Array, freedoms: Array) -> KnotDesign:

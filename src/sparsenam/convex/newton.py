@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, WorkingColumns
-from sparsenam.convex.problem import ConvexProblem, ScoreSolver, group_lengths, lasso_duals, lasso_values
+from sparsenam.convex.problem import ConvexProblem, ScoreSolver, group_lengths, lasso_values
 from sparsenam.convex.ramps import Indices
 from sparsenam.convex.squared import SMALLEST_CURVATURE, BatchSums, constant_columns, descend, inverse_curvatures
 from sparsenam.families import Family
@@ -61,14 +61,13 @@ class NewtonSolver(ScoreSolver):
         self._model: GramModel | None = None  # of the columns held
         self._solved: Array = np.zeros(0)  # the thresholds of the last step, and how many steps they have seen
         self._steps = 0
-        self._losses: Array | None = None  # at the scores
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Take one Newton step on the working groups, with a line search, and move the intercepts."""
         if not working.size:
             return
         old = self.theta[:, :, working]
-        bars = self.problem.alpha_scales[:, None] * thresholds[working]
+        bars = self.problem.bars(thresholds[working])
         columns = self._columns(working)
         if self.problem.family.couples_outputs or not _suits_a_gram(columns.count, self.problem.design.n_rows):
             new, shift = self._on_rows(columns.columns, old, bars, ridge, tol)
@@ -89,16 +88,6 @@ class NewtonSolver(ScoreSolver):
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift
         self.move_intercepts()
-        self._losses = None
-
-    def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]:
-        """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
-        residuals = self.residuals()
-        norms, lengths = self.problem.gradient_norms(residuals), self.lengths()
-        bars = self.problem.alpha_scales[:, None] * thresholds
-        primals = self._loss() + lasso_values(lengths, bars, ridge)
-        duals = lasso_duals(lambda scales: self.problem.dual(residuals, scales), norms, lengths, bars, ridge)
-        return (primals - duals) / self.null_losses, norms
 
     def _on_rows(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
         """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
@@ -167,12 +156,6 @@ class NewtonSolver(ScoreSolver):
         self._model = GramModel(bends, hessian, flat, means, totals, inverse)
         return self._model
 
-    def _loss(self) -> Array:
-        """Return the losses at the scores, shape (batches,), computed once for each point."""
-        if self._losses is None:
-            self._losses = self.problem.loss(self.scores)
-        return self._losses
-
     def _columns(self, working: Indices) -> WorkingColumns:
         """Return the working groups' columns, made only when the working set changes."""
         if not np.array_equal(self._held[0], working):
@@ -189,7 +172,7 @@ class NewtonSolver(ScoreSolver):
 
         sizes = np.ones(old.shape[0])
         worse = np.ones(old.shape[0], dtype=bool)
-        before = self._loss() + lasso_values(group_lengths(old), bars, ridge)
+        before = self.problem.loss(self.scores) + lasso_values(group_lengths(old), bars, ridge)
         for _ in range(STEP_HALVINGS):
             worse = ~(objective(sizes) <= before + 1e-12 * self.null_losses)  # NaN counts as worse
             if not worse.any():

@@ -30,7 +30,7 @@ from sparsenam.convex.ramps import Indices
 from sparsenam.convex.squared import GramCache, SquaredSolver
 from sparsenam.errors import CertificateError, InputError
 from sparsenam.families.base import SMALLEST_FLOAT
-from sparsenam.penalties.lasso import GroupLasso, Penalty, SortedPenalty, WeightedLasso
+from sparsenam.penalties import GroupLasso, Penalty, SortedPenalty, WeightedLasso
 
 TOLERANCE = 1e-4  # duality gap of a solution, relative to the loss of the empty model
 WARM_STARTS = (
@@ -301,7 +301,7 @@ class SortedSolver(ScoreSolver):
         """
         previous, ahead = self.theta, self.theta
         momentum = np.ones(self.problem.n_batches)
-        gaps, norms = self.measure(alpha)
+        gaps, norms = self.gaps_at(alpha)
         reached = [float(gaps.max())]
         for step in range(1, MAX_STEPS + 1):
             point, intercepts = self._proximal_step(ahead, alpha)
@@ -312,7 +312,7 @@ class SortedSolver(ScoreSolver):
             ahead = point + pace[:, None, None, None] * (point - previous)
             previous, self.theta, self.intercepts = point, point, intercepts
             if step % CHECK_EVERY == 0:
-                gaps, norms = self.measure(alpha)
+                gaps, norms = self.gaps_at(alpha)
                 reached.append(float(gaps.max()))
                 if reached[-1] <= tol:
                     break
@@ -321,19 +321,14 @@ class SortedSolver(ScoreSolver):
                     break
         return gaps, norms
 
-    def measure(self, alpha: float) -> tuple[Array, Array]:
+    def gaps_at(self, alpha: float) -> tuple[Array, Array]:
         """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
         self._move_to(self.theta)
-        residuals = self.residuals()
-        norms = self.problem.gradient_norms(residuals)
+        losses, dual, norms = self.losses()
         sequence, alphas = self.penalty.sequence(norms.shape[1]), alpha * self.problem.alpha_scales
-        scales = np.array(
-            [1.0 / max(sorted_dual_norm(row, one * sequence), 1.0) for row, one in zip(norms, alphas, strict=True)]
-        )
-        lengths = self.lengths()
-        penalties = [self.penalty.value(row, float(one)) for row, one in zip(lengths, alphas, strict=True)]
-        primals = self.problem.loss(self.scores) + np.array(penalties)
-        return (primals - self.problem.dual(residuals, scales)) / self.null_losses, norms
+        tops = [sorted_dual_norm(row, one * sequence) for row, one in zip(norms, alphas, strict=True)]
+        penalties = [self.penalty.value(row, float(one)) for row, one in zip(self.lengths(), alphas, strict=True)]
+        return (losses + penalties - dual(1.0 / np.maximum(tops, 1.0))) / self.null_losses, norms
 
     def _proximal_step(self, ahead: Array, alpha: float) -> tuple[Array, Array]:
         """Return the next θ, and the best intercepts at ``ahead``.

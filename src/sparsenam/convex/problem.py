@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
@@ -17,7 +18,7 @@ from sparsenam.convex.ramps import Indices
 from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.families import Family
 from sparsenam.families.base import SMALLEST_FLOAT, best_intercept
-from sparsenam.penalties.lasso import NeedsFirstFit, Penalty, SortedPenalty, WeightedLasso
+from sparsenam.penalties import NeedsFirstFit, Penalty, SortedPenalty, WeightedLasso
 
 LOSS_ROUNDING = 1e-15  # of a loss: what its difference from another may be wrong by
 ORTHOGONAL_STEPS = 5
@@ -58,6 +59,10 @@ class ConvexProblem:
     def n_batches(self) -> int:
         """The number of weight vectors."""
         return self.weights.shape[0]
+
+    def bars(self, thresholds: Array) -> Array:
+        """Return the thresholds (groups,) of alpha for each batch, shape (batches, groups)."""
+        return self.alpha_scales[:, None] * thresholds
 
     def first(self) -> ConvexProblem:
         """Return the problem of batch 0 alone."""
@@ -192,15 +197,52 @@ class ConvexPoint:
         return self.intercepts[batch] + design.combined(self.active, flat.T).T
 
 
-class ScoreSolver:
-    """State of a solver of all batches: θ (batches, outputs, groups, m), intercepts, and scores with the best of these.
+class BlockSolver(ABC):
+    """State of a solver of all batches: θ (batches, outputs, groups, m), at first that of the model without groups.
 
-    It starts at the model without groups, whose loss above that of a perfect fit is ``null_losses`` (batches,).
+    ``null_losses`` (batches,) are how far that model's losses are above those of a perfect fit.
     """
+
+    null_losses: Array
 
     def __init__(self, problem: ConvexProblem) -> None:
         self.problem = problem
         self.theta = np.zeros((problem.n_batches, problem.n_outputs, problem.design.n_groups, problem.design.width))
+
+    @abstractmethod
+    def best_intercepts(self) -> Array:
+        """Return the intercepts at θ, shape (batches, outputs)."""
+
+    @abstractmethod
+    def losses(self) -> tuple[Array, Callable[[Array], Array], Array]:
+        """Return the loss (batches,), its dual at s times the residuals for s (batches,), and ‖gradientⱼ‖."""
+
+    def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]:
+        """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
+        losses, dual, norms = self.losses()
+        lengths, bars = self.lengths(), self.problem.bars(thresholds)
+        gaps = losses + lasso_values(lengths, bars, ridge) - lasso_duals(dual, norms, lengths, bars, ridge)
+        return gaps / np.maximum(self.null_losses, SMALLEST_FLOAT), norms
+
+    def lengths(self) -> Array:
+        """Return ‖θⱼ‖, shape (batches, groups)."""
+        return group_lengths(self.theta)
+
+    def active(self) -> Indices:
+        """Return the groups that are not zero in some batch, ascending."""
+        return np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
+
+    def solution(self) -> tuple[Indices, Array, Array]:
+        """Return active groups, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
+        active = self.active()
+        return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.best_intercepts().copy()
+
+
+class ScoreSolver(BlockSolver):
+    """State of a solver that keeps the scores of all rows, with the intercepts at their best."""
+
+    def __init__(self, problem: ConvexProblem) -> None:
+        super().__init__(problem)
         self.intercepts = problem.constants()
         self.scores = problem.constant_scores(self.intercepts)
         self.move_intercepts()
@@ -212,18 +254,17 @@ class ScoreSolver:
         self.scores = self.scores + shifts[:, :, None]
         self.intercepts = self.intercepts + shifts
 
-    def lengths(self) -> Array:
-        """Return ‖θⱼ‖, shape (batches, groups)."""
-        return group_lengths(self.theta)
+    def best_intercepts(self) -> Array:
+        return self.intercepts
+
+    def losses(self) -> tuple[Array, Callable[[Array], Array], Array]:
+        residuals = self.residuals()
+        norms = self.problem.gradient_norms(residuals)
+        return self.problem.loss(self.scores), lambda scales: self.problem.dual(residuals, scales), norms
 
     def residuals(self) -> Array:
         """Return y - mean at the scores, shape (batches, outputs, rows)."""
         return self.problem.residuals(self.scores)
-
-    def solution(self) -> tuple[Indices, Array, Array]:
-        """Return active groups, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
-        active = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
-        return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.intercepts.copy()
 
 
 def group_lengths(theta: Array) -> Array:

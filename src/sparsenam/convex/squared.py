@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, GroupedDesign
-from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values
+from sparsenam.convex.problem import BlockSolver, ConvexProblem, group_lengths
 from sparsenam.convex.ramps import Indices
-from sparsenam.families.base import SMALLEST_FLOAT
 
 SMALLEST_CURVATURE = 1e-10
 LITTLE = 1e-4  # share of the weight that a batch must keep
@@ -251,108 +250,70 @@ class GramCache:
 SQUARED_SWEEPS = 500
 
 
-class SquaredSolver:
+class SquaredSolver(BlockSolver):
     """State of ½‖y - β - Qθ‖² + Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖² for all batches.
 
-    ``theta`` (batches, outputs, k, m) and ``pull`` = QᵀW r (batches, outputs, k·m) are those of the first k cached
-    groups.
+    Of the groups that the cache held after the last steps, ``pull`` (batches, outputs, k·m) is QᵀW r.
     """
 
     forgets = False  # the Gram blocks stay, so a group once met costs nothing to keep in the working set
 
     def __init__(self, problem: ConvexProblem, gram: GramCache) -> None:
-        self.problem, self.gram = problem, gram
+        super().__init__(problem)
+        self.gram, self.pull = gram, gram.linear
         self.null_losses = 0.5 * np.einsum("fn,fon->f", problem.weights, gram.centred**2)
-        self.theta = np.zeros((problem.n_batches, problem.n_outputs, 0, problem.design.width))
-        self.pull = np.zeros((problem.n_batches, problem.n_outputs, 0))
-        self._include(gram.groups)
-
-    @property
-    def groups(self) -> Indices:
-        """The groups that θ has room for; the cache may hold more."""
-        return self.gram.groups[: self.theta.shape[2]]
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Descend on the working groups until steps gain less than ``tol`` of the null loss."""
         if not working.size:
             return
-        self._include(working)
-        batches, outputs, count, width = self.theta.shape
-        size = count * width
-        flat = self.theta.reshape(batches, outputs, size)
-        self.pull = self.gram.linear - np.matmul(flat, self.gram.hessian[:, :size, :size])
+        gram = self.gram
+        gram.add(working)
+        theta = self.theta[:, :, gram.groups]
+        flat = theta.reshape(*theta.shape[:2], gram.size)
+        self.pull = gram.linear - np.matmul(flat, gram.hessian[:, : gram.size, : gram.size])
         descend(
-            self.gram.hessian,
-            self.gram.inverse[:count],
-            self.theta,
+            gram.hessian,
+            gram.inverse,
+            theta,
             self.pull,
-            np.sort(self.gram.index[working]).tolist(),
-            self._bars(thresholds)[:, self.groups],
+            np.sort(gram.index[working]).tolist(),
+            self.problem.bars(thresholds)[:, gram.groups],
             ridge,
             (tol * float(self.null_losses.max()), SQUARED_SWEEPS),
         )
-
-    def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]:
-        """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
-        squares, products, norms = self._residual_sums()
-
-        def dual(scales: Array) -> Array:
-            return scales * products - 0.5 * scales**2 * squares
-
-        lengths, bars = self.lengths(), self._bars(thresholds)
-        primals = 0.5 * squares + lasso_values(lengths, bars, ridge)
-        gaps = primals - lasso_duals(dual, norms, lengths, bars, ridge)
-        return gaps / np.maximum(self.null_losses, SMALLEST_FLOAT), norms
-
-    def lengths(self) -> Array:
-        """Return ‖θⱼ‖, shape (batches, groups)."""
-        lengths = np.zeros((self.problem.n_batches, self.problem.design.n_groups))
-        lengths[:, self.groups] = group_lengths(self.theta)
-        return lengths
+        self.theta[:, :, gram.groups] = theta
 
     def residuals(self) -> Array:
         """Return the residuals with weighted mean 0, shape (batches, outputs, rows)."""
-        moving = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
+        moving = self.gram.groups[self.theta[:, :, self.gram.groups].any(axis=(0, 1, 3))]
         if not moving.size:
             return self.gram.centred
         flat = self.theta[:, :, moving].reshape(*self.theta.shape[:2], -1)
-        fitted = self.problem.design.combined(self.groups[moving], flat)
+        fitted = self.problem.design.combined(moving, flat)
         return self.gram.centred - fitted + self._mean_effects(moving)[:, :, None]
 
-    def solution(self) -> tuple[Indices, Array, Array]:
-        """Return active groups, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
-        active = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
-        active = active[np.argsort(self.groups[active])]
-        intercepts = self.gram.target_means - self._mean_effects(active)
-        return self.groups[active], self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), intercepts
+    def best_intercepts(self) -> Array:
+        return self.gram.target_means - self._mean_effects(self.active())
 
-    def _bars(self, thresholds: Array) -> Array:
-        """Return the thresholds (groups,) of alpha for each batch, shape (batches, groups)."""
-        return self.problem.alpha_scales[:, None] * thresholds
+    def losses(self) -> tuple[Array, Callable[[Array], Array], Array]:
+        squares, products, norms = self._residual_sums()
+        return 0.5 * squares, lambda scales: scales * products - 0.5 * scales**2 * squares, norms
 
-    def _include(self, groups: Indices) -> None:
-        """Make room for these groups and all others that the cache holds."""
-        self.gram.add(groups)
-        fresh = self.gram.groups.size - self.theta.shape[2]
-        if fresh:
-            room = np.zeros((*self.theta.shape[:2], fresh, self.theta.shape[3]))
-            self.theta = np.concatenate([self.theta, room], axis=2)
-            self.pull = np.concatenate([self.pull, self.gram.linear[:, :, self.pull.shape[2] :]], axis=2)
-
-    def _mean_effects(self, indices: Indices) -> Array:
-        """Return the weighted means of Qθ over groups at these indices of the cache, shape (batches, outputs)."""
-        rows = self.gram.rows_of(indices)
-        flat = self.theta[:, :, indices].reshape(*self.theta.shape[:2], rows.size)
-        return np.einsum("fok,fk->fo", flat, self.gram.means[:, rows])
+    def _mean_effects(self, groups: Indices) -> Array:
+        """Return the weighted means of Qθ over some groups, shape (batches, outputs)."""
+        flat = self.theta[:, :, groups].reshape(*self.theta.shape[:2], -1)
+        return np.einsum("fok,fk->fo", flat, self.gram.means[:, self.gram.rows_of(self.gram.index[groups])])
 
     def _residual_sums(self) -> tuple[Array, Array, Array]:
         """Return Σwr², Σwry and gradient norms: from the Gram alone when every group is cached."""
-        if self.theta.shape[2] == self.problem.design.n_groups:
-            flat = self.theta.reshape(self.pull.shape)
-            explained = np.einsum("fok,fok->f", self.gram.linear, flat)
-            left = np.einsum("fok,fok->f", self.pull, flat)
+        if self.pull.shape[2] == self.theta[0, 0].size:
+            theta = self.theta[:, :, self.gram.groups]
+            explained, left = (
+                np.einsum("fok,fok->f", each, theta.reshape(self.pull.shape)) for each in (self.gram.linear, self.pull)
+            )
             norms = np.empty((self.problem.n_batches, self.problem.design.n_groups))
-            norms[:, self.groups] = group_lengths(self.pull.reshape(self.theta.shape))
+            norms[:, self.gram.groups] = group_lengths(self.pull.reshape(theta.shape))
             total = 2.0 * self.null_losses
             return total - explained - left, total - explained, norms
         residuals = self.residuals()

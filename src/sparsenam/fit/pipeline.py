@@ -24,13 +24,13 @@ from sparsenam.fit.pairs import add_pairs, asked_pairs
 from sparsenam.fit.plan import FitInput, Plan, Splitter, choose, fit_terms, identity_of, splitter
 from sparsenam.fit.problem import FamilyProblem, Fitted, check_shapes
 from sparsenam.fit.response import ClassResponse, GivenRows, NumberResponse, Response, SurvivalResponse
-from sparsenam.fit.summary import TrainingSummary, kept_columns, path_summary, summarize_training
+from sparsenam.fit.summary import TrainingSummary, kept_columns, summarize_training
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit
 from sparsenam.selection import FDR, CVCurve, Evidence, RegularizationPath
 from sparsenam.selection.choose import Choice
 from sparsenam.selection.curve import StoredCurve
-from sparsenam.selection.task import by_column, substitutes_of, twins_of
+from sparsenam.selection.task import by_column, path_summary, substitutes_of, twins_of
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.prediction import encode_in_parts, few_terms
 from sparsenam.text import Task, output_names, score_units
@@ -234,18 +234,18 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     started, encoder, clock = time.perf_counter(), rows.encoder, context.clock
     splits = splitter(plan, rows, context)
     problem = _with_estimated_family(_posed(rows, plan, context), plan, splits, context)
+    clock.part = "the choice of columns"
     choice = choose(problem, plan, splits, context)
-    clock.end_part("the choice of columns")
+    clock.part = "the fit of the chosen columns"
     discoveries, pair_certificate = None, None
     if isinstance(plan.rule, FDR):
         choice, discoveries = discover(plan.rule, problem, choice, plan.strategy, encoder.names, context)
     fitted = fit_terms(problem, choice, plan, context)
     if rows.table is not None:
         fitted = on_all_rows(rows.table, encoder, rows.sample, fitted, context)
-    clock.end_part("the fit of the chosen columns")
     if choice is not None and plan.settings.asks_for_pairs:
+        clock.part = "the choice of pairs"
         fitted, pair_certificate = add_pairs(encoder, problem, choice, fitted, plan, splits, context)
-        clock.end_part("the choice of pairs")
     bands, residuals = bands_of(fitted, context), residuals_of(encoder, rows.sample, problem, choice, fitted, context)
     finished = problem.finish(fitted)
     response = respond if isinstance(respond, Response) else respond(problem, finished.model)
@@ -274,8 +274,8 @@ def _with_estimated_family(problem: FamilyProblem, plan: Plan, splits: Splitter,
     if plan.first_family is None:
         return problem
     within, first = context.within("first"), replace(problem, family=plan.first_family)
+    context.clock.part = "the first fit"
     fitted = fit_terms(first, choose(first, plan, splits, within), plan, within)
-    context.clock.end_part("the first fit")
     prepared, scores = problem.prepared, first.scores(fitted.model)
     return replace(problem, family=problem.family.estimated(scores, prepared.target, prepared.weights))
 
@@ -301,6 +301,7 @@ def _fit_value(
     weights = sample.weights if sample.exposure is None else sample.weights * (sample.exposure > 0)
     evidence = None if on_path is None else on_path.evidence
     summary = summarize_training(encoder, prepared, model, sample.terms, weights, entries, evidence)
+    certificate = None if choice is None else _certificate_by_column(choice, names)
     alpha = 0.0 if plan.settings.alpha == "auto" else float(plan.settings.alpha)
     return Fit(
         estimator=plan.estimator,
@@ -313,7 +314,7 @@ def _fit_value(
         alpha=alpha if choice is None else choice.alpha,
         summary=replace(summary, target=rows.target),
         substitutes=twins,
-        certificate=None if choice is None else _certificate_by_column(choice, names),
+        certificate=certificate,
         curve=None if validated is None else validated.curve,
         taken=None if on_path is None else on_path.taken,
         path=path,

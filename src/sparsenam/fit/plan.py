@@ -36,7 +36,7 @@ from sparsenam.fit.problem import (
     penalised_network_strategy,
     smooth_strategy,
 )
-from sparsenam.penalties import Penalty, as_penalty, spread
+from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import FDR, CrossValidator, repeats_for, splits_of
@@ -366,7 +366,7 @@ def choose(problem: FamilyProblem, plan: Plan, splits: Splitter, context: Contex
         require_no_path_settings(plan.settings, "no column is penalised, so all are kept")
         how = 0.0
     choice = problem.choose(convex_task(problem, plan, context), how, strategy.tol, strategy.quick, context)
-    if context.clock.remaining() < (1.0 - CHOOSING) * context.clock.seconds:
+    if context.clock.elapsed() > CHOOSING * context.clock.seconds:
         outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
         message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
@@ -380,8 +380,7 @@ def convex_task(problem: FamilyProblem, plan: Plan, context: Context) -> ConvexT
     prepared, strategy = problem.prepared, plan.strategy
     features = strategy.features(prepared, context)
     column_of, names = problem.column_of, problem.column_names
-    penalty = spread(plan.penalty, column_of, len(names))
-    return ConvexTask.of(prepared, problem.family, features, penalty, column_of, names, strategy.norm)
+    return ConvexTask.of(prepared, problem.family, features, plan.penalty, column_of, names, strategy.norm)
 
 
 def fit_terms(problem: FamilyProblem, choice: Choice | None, plan: Plan, context: Context) -> Fitted:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from sparsenam.codec import Bounds, Count, Numbers, Size, to_plain, unpack
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.selection import Evidence, RegularizationPath
+from sparsenam.selection import Evidence
+from sparsenam.selection.task import PathSummary
 from sparsenam.tables import PreparedSample, TableEncoder, Term
 from sparsenam.tables.columns import Cells
 
@@ -72,18 +73,6 @@ class DataSummary:
     rows: Count
     columns: tuple[ColumnSummary, ...]
     pairs: tuple[PairSummary, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PathSummary:
-    """Norms along the convex path, ``norms`` (points, names) at ``alphas`` (points,).
-
-    ``names`` are the columns that entered, in the order of their entry.
-    """
-
-    alphas: tuple[Size, ...]
-    names: tuple[str, ...]
-    norms: tuple[tuple[Size, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,16 +238,6 @@ def _edges_between(values: Vector) -> Vector:
         return values
     middles = (values[:-1] + values[1:]) / 2
     return np.concatenate([[2 * values[0] - middles[0]], middles, [2 * values[-1] - middles[-1]]])
-
-
-def path_summary(path: RegularizationPath) -> PathSummary | None:
-    """Return a path whose names and norms are those of columns in brief; None for one without points."""
-    if not path.points:
-        return None
-    names = path.entry_order()
-    place_of = {name: place for place, name in enumerate(path.names)}
-    norms = path.norms[:, [place_of[name] for name in names]]
-    return PathSummary(numbers(path.alphas), tuple(names), rows_of_numbers(norms))
 
 
 def _twin_columns(encoder: TableEncoder, prepared: PreparedSample) -> dict[str, str]:

@@ -287,7 +287,7 @@ def prior_forms(task: ConvexTask) -> PriorForms | None:
     """Return the priors of the smooth fit that follows, in the columns of the design; None where these are no ramps."""
     ramps = [task.features.ramps(group) for group in range(task.design.n_groups)]
     known = [each for each in ramps if each is not None]
-    return PriorForms.of_ramps(task.design, known) if known and len(known) == len(ramps) else None
+    return PriorForms.of_ramps(task.design.transform, known) if known and len(known) == len(ramps) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -442,7 +442,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     judge, turning = HeldOutJudge.of(task, plan.splits, loss), Turning(loss.weights)
     # a weight that the user gives is to keep a group out, which a longer path would only bring in again
     n_alphas, ratio = long_path(task.design, task.penalty, plan.n_alphas) if task.adapted else (plan.n_alphas, None)
-    out_of_time = context.clock.laps(plan.share, least=context.clock.elapsed())
+    out_of_time = context.clock.laps(plan.share, doubled=True)
     in_time, done, seconds_a_pair = True, 0, 0.0  # the fits of k groups take about k² times as long as those of one
 
     def judged(point: ConvexPoint) -> Vector:
@@ -470,7 +470,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     if plan.least_shrinkage:
         kept = walked.points[taken].supports[0]
         taken = max(index for index, point in enumerate(walked.points) if np.array_equal(point.supports[0], kept))
-    affordable = in_time and context.clock.remaining() > seconds_a_pair * task.design.n_groups**2
+    affordable = in_time and context.clock.elapsed() + seconds_a_pair * task.design.n_groups**2 < context.clock.seconds
     evidence = evidence_of(task, judge, curve, taken, walked.points[taken], against_all=affordable)
     optimism = optimism_of(judge, walked.points[taken].supports[0], curve.losses[taken])
     return ValidatedPath(task, walked.points, curve, taken, evidence, in_time, optimism)

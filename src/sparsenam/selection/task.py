@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsenam.codec import Size
 from sparsenam.convex.design import (
     FREEDOM,
     FrozenFeatures,
@@ -28,7 +29,7 @@ from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import effects_of, in_units
 from sparsenam.model.networks import n_weights
-from sparsenam.penalties import Penalty, WeightedLasso, restrict, weighted
+from sparsenam.penalties import Penalty, WeightedLasso, restrict, spread, weighted
 from sparsenam.tables import PreparedSample, TableEncoder
 
 
@@ -45,6 +46,18 @@ class PathPoint:
     norms: NDArray[np.float64]
     model: AdditiveModel
     gap: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PathSummary:
+    """Norms along the convex path, ``norms`` (points, names) at ``alphas`` (points,).
+
+    ``names`` are the columns that entered, in the order of their entry.
+    """
+
+    alphas: tuple[Size, ...]
+    names: tuple[str, ...]
+    norms: tuple[tuple[Size, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +125,15 @@ class RegularizationPath(Sequence[PathPoint]):
         ]
 
 
+def path_summary(path: RegularizationPath) -> PathSummary | None:
+    """Return the norms of the columns that entered; None for a path without points."""
+    if not path.points:
+        return None
+    names, place_of = path.entry_order(), {name: place for place, name in enumerate(path.names)}
+    norms = path.norms[:, [place_of[name] for name in names]]
+    return PathSummary(tuple(path.alphas.tolist()), tuple(names), tuple(map(tuple, norms.tolist())))
+
+
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Norm = Literal["function", "parameters"]
@@ -148,14 +170,12 @@ class ConvexTask:
         column_names: tuple[str, ...],
         norm: Norm = "function",
     ) -> ConvexTask:
-        """Build the design; the penalty is the one on all of the encoder's terms."""
-        grouping = prepared.grouping
+        """Build the design; the penalty is the one on the columns of the table."""
+        grouping, rows = prepared.grouping, prepared.weights.size
         grouped = GroupedFeatures.of(features, grouping)
         n_groups = len(grouping.members)
-        width = grouped.columns(0).shape[1] if n_groups else 1
-        single = n_groups * prepared.weights.size * width > WIDE
+        single = n_groups * rows * (grouped.columns(0).shape[1] if n_groups else 1) > WIDE
         freedoms = np.array([grouped.freedom(group) for group in range(n_groups)])
-        rows = prepared.weights.size
         ramps = features if isinstance(features, RampFeatures) and not features.hinges else None
         if single and rows >= TALL_ROWS and norm == "function" and ramps is not None:
             design = knot_design(grouped, ramps, prepared.weights, freedoms)
@@ -170,12 +190,11 @@ class ConvexTask:
                 dtype=np.float32 if single else np.float64,
             )
         leading = np.array([members[0] for members in grouping.members], dtype=np.intp)
-        restricted = restrict(penalty, prepared.terms[leading], prepared.n_terms)
-        # noise has the same chance in a group of several terms as in one
-        weights = (
-            grouping.weights * np.sqrt(np.maximum(freedoms / FREEDOM, 1.0)) if norm == "function" else grouping.weights
-        )
-        return cls(prepared, family, grouped, design, weighted(restricted, weights), column_of, column_names)
+        on_terms = spread(penalty, column_of, len(column_names))
+        on_groups, weights = restrict(on_terms, prepared.terms[leading], prepared.n_terms), grouping.weights
+        if norm == "function":  # noise has the same chance in a group of several terms as in one
+            weights = weights * np.sqrt(np.maximum(freedoms / FREEDOM, 1.0))
+        return cls(prepared, family, grouped, design, weighted(on_groups, weights), column_of, column_names)
 
     @property
     def group_names(self) -> list[str]:

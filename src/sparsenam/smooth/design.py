@@ -391,9 +391,9 @@ def pulled(strength: Array, gained: Array) -> Array:
 
 
 def prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix]) -> Vector:
-    """Return tr(Pⱼ⁻¹Sᵢ) for each Sᵢ of one term, shape (matrices,); it is m/λ where Pⱼ is λS."""
+    """Return tr(Pⱼ⁻¹Sᵢ) for each Sᵢ of one term, shape (matrices,); m/λ where Pⱼ is λS, 0 where m is 0."""
     size = precision.shape[0]
-    if len(matrices) == 1:
+    if len(matrices) == 1 or not size:
         return size / strengths
     safe = precision + 1e-14 * np.trace(precision) / size * np.eye(size)
     prior = np.asarray(np.linalg.inv(safe), dtype=np.float64)

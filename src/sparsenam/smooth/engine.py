@@ -405,7 +405,11 @@ def _stepped(
         grams = model.grams if len(model.grams) == lift.size else [*model.grams] * lift.size
         pull = pull / noise - model.prior_times(point.coefficients)
         pull -= np.stack([gram.means for gram in grams], axis=1) * lift / noise
-        found = solver.minima([gram.matrix for gram in grams], strengths, noise, pull, point.coefficients)
+        given = zip(grams, pull.T, point.coefficients.T, strict=True)
+        found = [
+            solver.minimum(output, gram.matrix, strengths, noise, part, beta)
+            for output, (gram, part, beta) in enumerate(given)
+        ]
         move = np.stack([each.beta for each in found], axis=1) - point.coefficients
         lift = np.array([lift[k] / gram.total - gram.means @ move[:, k] for k, gram in enumerate(grams)])
         spreads += found

@@ -96,7 +96,7 @@ def smooth_fit(
         more = doubled(counts, most, share, COLUMNS)
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         needed = growth * (time.monotonic() - started)
-        if number == DOUBLING_ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(needed):
+        if number == DOUBLING_ROUNDS or np.array_equal(more, counts) or context.clock.passed(needed):
             break
         counts, fit = more, replace(fit, spreads=())  # large, and not needed any more
     assert fit is not None

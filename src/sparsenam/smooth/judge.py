@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from sparsenam.convex.design import Array, GroupedDesign, Indices
+from sparsenam.convex.design import Array, Indices
 from sparsenam.convex.problem import ConvexProblem
 from sparsenam.convex.ramps import Ramps
 from sparsenam.convex.squared import GramCache
@@ -83,13 +83,14 @@ class PriorForms:
         return cls(parts[..., None] * np.eye(roughness.shape[1]), np.tile([True, False], (len(roughness), 1)))
 
     @classmethod
-    def of_ramps(cls, design: GroupedDesign, ramps: Sequence[Sequence[Ramps | int]]) -> PriorForms:
+    def of_ramps(cls, transform: Array, ramps: Sequence[Sequence[Ramps | int]]) -> PriorForms:
         """Return the priors of the fit that follows: `roughness` of each term's ramps, a sum of squares for levels.
 
-        ``ramps`` has for each group those of its terms, or the number of columns of a term of levels.
+        ``transform`` T (groups, raw columns, m) is that of a design. ``ramps`` has for each group those of its terms,
+        or the number of columns of a term of levels.
         """
-        groups = [_forms_of(turn, members) for turn, members in zip(design.transform, ramps, strict=True)]
-        most, width = max((len(forms) for forms, _ in groups), default=1), design.width
+        groups = [_forms_of(turn, members) for turn, members in zip(transform, ramps, strict=True)]
+        most, width = max((len(forms) for forms, _ in groups), default=1), transform.shape[2]
         matrices, holds_size = np.zeros((len(groups), most, width, width)), np.zeros((len(groups), most), np.bool_)
         for index, (forms, firsts) in enumerate(groups):
             matrices[index, : len(forms)], holds_size[index, firsts] = forms, True

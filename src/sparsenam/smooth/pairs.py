@@ -247,7 +247,7 @@ def fit_pairs(
     best = _swept(model, context)
     while True:
         finer = {pair: _doubled(task, pair, counts[pair], model.grids[pair], levels) for pair in pairs}
-        if finer == counts or not context.clock.has_room_for(4.0 * best.seconds):
+        if finer == counts or context.clock.passed(4.0 * best.seconds):
             break
         coarse = model.copy()
         for pair in pairs:

@@ -97,21 +97,15 @@ class Blocks(Protocol):
         ...
 
 
+@runtime_checkable
 class ColumnBlocks(Blocks, Protocol):
-    """Rows in blocks, of which some columns can be read alone."""
+    """Rows in blocks, of which some columns can be read alone; ``names`` are those that become X."""
 
+    @property
+    def columns(self) -> TargetColumns: ...
     @property
     def names(self) -> tuple[str, ...]: ...
     def only(self, names: Iterable[str]) -> Self: ...
-
-
-@runtime_checkable
-class NamedBlocks(ColumnBlocks, Protocol):
-    """Blocks that know which columns are their target, weights and exposure."""
-
-    def named(self, columns: TargetColumns) -> Self:
-        """Return these rows; raise unless the columns are theirs."""
-        ...
 
 
 @runtime_checkable
@@ -348,8 +342,11 @@ def blocks_of(X: object, columns: TargetColumns) -> ColumnBlocks | None:
     columns
         Which of them are the target, the weights and the exposure.
     """
-    if isinstance(X, NamedBlocks):
-        return X.named(columns)
+    if isinstance(X, ColumnBlocks):
+        if columns != X.columns:
+            expected, got = ", ".join(X.columns.used), ", ".join(columns.used)
+            raise InputError(describe("y, sample_weight and exposure", expected, got, "name the columns of the table"))
+        return X
     source = source_of(X)
     if source is None:
         return None

@@ -124,21 +124,16 @@ def decide(cells: Cells, wanted: Wanted | None, prefers_comma: bool = False) -> 
     found = _found(cells, prefers_comma)
     if wanted is None or wanted == found.reads:
         return found
-    column = Column(cells.name, "category", cells.stored, wanted)
-    if wanted in SAID:
-        if cells.stored != "text":
-            return found
-        best, _ = likely(cells.values, SAID[wanted])
-        writing = SAID[wanted][0] if best is None else best.writing
-        if wanted.endswith("first"):
-            return replace(column, reads="date", unit="days", writing=writing)
-        return replace(column, reads="number", writing=writing)
+    if wanted in SAID and cells.stored != "text":
+        return found
     if wanted in ("category", "ordered"):
-        return replace(column, reads=wanted)
-    ways: tuple[Writing, ...] = ("plain", "month first", "day first") if wanted == "date" else NUMBER_WAYS
+        return Column(cells.name, wanted, cells.stored, wanted)
+    ways = WAYS[wanted]
     best, _ = likely(cells.values, ways) if cells.stored == "text" else (None, [])
-    unit: Unit = "days" if wanted == "date" else found.unit
-    return replace(column, reads=wanted, unit=unit, writing="plain" if best is None else best.writing)
+    is_date = wanted == "date" or wanted.endswith("first")
+    unit: Unit = "days" if is_date else found.unit if wanted == "number" else ""
+    writing = ways[0] if best is None else best.writing
+    return Column(cells.name, "date" if is_date else "number", cells.stored, wanted, unit, writing)
 
 
 def _found(cells: Cells, prefers_comma: bool) -> Column:
@@ -165,6 +160,7 @@ FOUND: dict[Stored, tuple[Reads, Unit]] = {
     "ordered": ("ordered", ""),
 }
 NUMBER_WAYS: tuple[Writing, ...] = ("plain", "point", "comma", "point %", "comma %")
+WAYS: dict[str, tuple[Writing, ...]] = {"number": NUMBER_WAYS, "date": ("plain", "month first", "day first"), **SAID}
 
 
 def check_feature_types(
@@ -197,7 +193,6 @@ def require_mapping(where: str, given: object, expected: str, remedy: str) -> No
         raise InputError(describe(where, expected, repr(given), remedy))
 
 
-STORED_UNITS: dict[str, Unit] = {"number": "", "truth": "", "date": "days", "duration": "seconds"}
 LARGEST_EXACT_INTEGER = 2.0**53  # up to here float64 holds every whole number
 TRUTHS = {"False", "True"}
 AS_TRUTHS = {"0": "False", "1": "True"}  # truth values kept as numbers, or as texts that write them
@@ -230,17 +225,13 @@ def read_column(column: Column, cells: Cells) -> Reading:
 
 def as_numbers(cells: Cells, unit: Unit, writing: Writing = "plain") -> Vector:
     """Return the cells as finite numbers of this unit, texts by their way of writing, NaN where missing (rows,)."""
-    if STORED_UNITS.get(cells.stored) == unit and np.isfinite(cells.numbers).all():  # most columns, in one pass
-        return cells.numbers
     if cells.missing.all():
         return np.full(cells.missing.size, np.nan)
-    if cells.stored in AS_NUMBERS:
-        if STORED_UNITS[cells.stored] != unit:
-            got = UNIT_NAMES[STORED_UNITS[cells.stored]]
-            raise InputError(describe(f"column {cells.name!r}", UNIT_NAMES[unit], got, "convert the column"))
-        numbers = cells.numbers
-    else:
-        numbers = _parsed(cells, unit, writing)
+    _, stored_unit = FOUND[cells.stored]
+    if cells.stored in AS_NUMBERS and stored_unit != unit:
+        got = UNIT_NAMES[stored_unit]
+        raise InputError(describe(f"column {cells.name!r}", UNIT_NAMES[unit], got, "convert the column"))
+    numbers = cells.numbers if cells.stored in AS_NUMBERS else _parsed(cells, unit, writing)
     _require_finite(cells.name, numbers)
     return numbers
 

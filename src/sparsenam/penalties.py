@@ -12,6 +12,27 @@ from scipy.special import ndtri
 
 from sparsenam.errors import InputError, describe, nearest
 
+__all__ = [
+    "PENALTIES",
+    "AdaptiveGroupLasso",
+    "GroupBridge",
+    "GroupElasticNet",
+    "GroupLasso",
+    "GroupSLOPE",
+    "JointGroupLasso",
+    "KLevelSLOPE",
+    "NeedsFirstFit",
+    "Penalty",
+    "Vector",
+    "WeightedLasso",
+    "as_penalty",
+    "benjamini_hochberg_weights",
+    "linear_weights",
+    "restrict",
+    "spread",
+    "weighted",
+]
+
 Vector: TypeAlias = NDArray[np.float64]
 
 
