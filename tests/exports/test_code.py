@@ -67,7 +67,7 @@ def scored(model, rows, language, folder):
     target = next(target for target in TARGETS if target.name == language)
     path = folder / f"model{target.suffixes[0]}"
     write_export(model, path, language, {})
-    return target.load().scores(model, path, rows, {})
+    return target.load({}).scores(model, path, rows, {})
 
 
 def small_model(*columns, **changes):

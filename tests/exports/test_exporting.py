@@ -61,7 +61,7 @@ def test_a_model_that_keeps_no_column_is_exported_and_has_a_score_for_each_row(e
     model.export(tmp_path / name, **options)
     assert model.export_difference(tmp_path / name, X, **options) <= 1e-12
     rows = cells_of(model.encoder_, model.portable(), X)
-    found = target_for(name, None).load().scores(model.portable(), tmp_path / name, rows, options)
+    found = target_for(name, None).load(options).scores(model.portable(), tmp_path / name, rows, options)
     assert found.shape == (len(X), len(model.portable().outputs))
 
 

@@ -45,7 +45,7 @@ def written(portable, folder):
 
 def scores_of(portable, rows, folder):
     path = written(portable, folder)
-    return target_for(path, None).load().scores(portable, path, rows, {})
+    return target_for(path, None).load({}).scores(portable, path, rows, {})
 
 
 def answers(engine, portable, rows, folder):

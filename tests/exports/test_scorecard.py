@@ -15,6 +15,7 @@ import pytest
 
 from export_cases import random_case
 from sparsenam import SNAMClassifier
+from sparsenam.export.exporting import write_export
 from sparsenam.export.portable import (
     ExportError,
     PortableColumn,
@@ -200,7 +201,7 @@ def test_other_models_than_those_of_two_classes_are_refused_in_one_sentence(tmp_
 )
 def test_bad_options_are_refused_in_one_sentence(tmp_path, small, options, said):
     with pytest.raises(ExportError, match=said):
-        target.files(small, tmp_path / "card.xlsx", options)
+        write_export(small, tmp_path / "card.xlsx", None, options)
     with pytest.raises(ExportError, match=r"the suffix \.xlsx or \.csv"):
         target.files(small, tmp_path / "card.ods", {})
 

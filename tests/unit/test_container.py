@@ -289,11 +289,11 @@ def cut_theta(document, arrays):
 
 
 def one_memory_less(document, arrays):
-    document["stages"]["train"]["last"]["memories"][0]["numbers"].pop()
-    sizes = arrays["train:last.memories.numbers:shape"]
-    kept = arrays["train:last.memories.numbers"]
-    arrays["train:last.memories.numbers"] = np.concatenate([kept[: sizes[0, 0]], kept[sizes[:2, 0].sum() :]])
-    arrays["train:last.memories.numbers:shape"] = np.delete(sizes, 1, axis=0)
+    document["stages"]["train"]["last"]["memories"][0][1].pop()
+    shapes, kept = arrays["train:last.memories:shape"], arrays["train:last.memories"]
+    first, second = shapes[:2].prod(axis=1)
+    arrays["train:last.memories"] = np.concatenate([kept[:first], kept[first + second :]])
+    arrays["train:last.memories:shape"] = np.delete(shapes, 1, axis=0)
 
 
 def beyond_the_terms(document, arrays):

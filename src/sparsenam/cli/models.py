@@ -218,7 +218,7 @@ def export(
     estimator = load_model(model)
     rows = None if check is None else inputs_of(estimator, read_file(check, max_bytes), check)
     if rows is not None:  # what speaks against the check is said before anything is written
-        target_for(path, to).load().require_engine(path, options)
+        target_for(path, to).load(options).require_engine(path, options)
         with rows.naming_rows():
             estimator.fit_.reader().encode(rows.native)
     for file in estimator.export(path, to=to, **options):

@@ -8,10 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import Plain, to_plain
-from sparsenam.explain.edits import data_after_edits, edit_record
-from sparsenam.explain.explanation import Curve, Explanation, Feature, Level, Missing, Pair, PairAxis
+from sparsenam.explain.edits import edit_record
+from sparsenam.explain.explanation import (
+    Curve,
+    Explanation,
+    Feature,
+    Level,
+    Missing,
+    Pair,
+    PairAxis,
+    most_important_first,
+)
 from sparsenam.explain.performance import kept_performance, survival_facts
 from sparsenam.explain.reasons import column_asked, kept_terms, notes_of, why_dropped, why_kept, why_pair
+from sparsenam.explain.reference import measured
 from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import SurvivalResponse
 from sparsenam.fit.summary import (
@@ -45,11 +55,11 @@ def explain(fit: Fit, X: object = None) -> Explanation:
         reader = fit.reader()
         encoded, missing = reader.encode(X), [column.missing for column in read_cells(reader, X)]
         return explain_model(fit, summarize_data(fit.encoder, fit.model, encoded, missing=missing))
-    data = fit.summary.data
-    if fit.edits:
-        data = data_after_edits(fit)
-    made = explain_model(fit, data)
-    facts = Plain()
+    made, facts = explain_model(fit, _data_of_kept(fit)), Plain()
+    if fit.edits:  # the rows are gone, but for their histograms
+        edited = {edit.column for edit in fit.edits}
+        features = (measured(feature) if feature.name in edited else feature for feature in made.features)
+        made = replace(made, features=most_important_first(features))
     if fit.residuals is not None and fit.residuals.edits == len(fit.edits):
         performance = kept_performance(fit.residuals, fit.outputs)
         facts |= {} if performance is None else {"performance": performance}
@@ -57,6 +67,13 @@ def explain(fit: Fit, X: object = None) -> Explanation:
         baseline = fit.response.baseline
         facts["baseline"] = survival_facts(baseline.times, baseline.cumulative_hazard)
     return replace(made, card={**made.card, **facts})
+
+
+def _data_of_kept(fit: Fit) -> DataSummary:
+    """Return the summary of the training data without columns that an edit dropped."""
+    data = fit.summary.data
+    by_name = {column.name: column for column in data.columns}
+    return replace(data, columns=tuple(by_name[name] for name in fit.kept_names))
 
 
 def _bands_of(fit: Fit) -> Bands | None:
@@ -80,11 +97,10 @@ def explain_model(fit: Fit, data: DataSummary) -> Explanation:
     # between the kinks of a piecewise linear effect straight lines are exact; other models have none
     kinks = {index: shape.knots for index, shape in enumerate(model.curves)} if model.exact_shapes else {}
     kept = fit.kept
-    features = [
+    features = (
         _feature(fit, column, summary, kinks, entries.get(summary.name))
         for column, summary in zip(kept, data.columns, strict=True)
-    ]
-    features.sort(key=lambda feature: (-feature.mean_absolute, feature.name))
+    )
     dropped = why_dropped(fit, sorted(set(range(len(fit.encoder.columns))) - set(kept)))
     dropped.sort(key=lambda column: (-1.0 if column.slack is None else -column.slack - 1.0, column.name))
     return Explanation(
@@ -94,7 +110,7 @@ def explain_model(fit: Fit, data: DataSummary) -> Explanation:
         link=model.family.link,
         units=fit.units,
         intercept=numbers(against_average(model.family, model.intercept)),
-        features=tuple(features),
+        features=most_important_first(features),
         dropped=tuple(dropped),
         card=_card(fit, data),
         pairs=explain_pairs(fit, data),
@@ -191,7 +207,7 @@ def explain_pairs(fit: Fit, data: DataSummary) -> tuple[Pair, ...]:
                 deviation=None if deviations is None else tuple(map(rows_of_numbers, deviations[number][nodes])),
             )
         )
-    return tuple(sorted(found, key=lambda pair: (-pair.mean_absolute, pair.name)))
+    return most_important_first(found)
 
 
 def _pair_axis(fit: Fit, term: int, knots: Vector) -> PairAxis:

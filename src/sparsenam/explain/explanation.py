@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -37,6 +37,7 @@ SCHEMA = 1  # of the JSON of explanations
 POINTWISE = 1.959963984540054  # standard deviations on either side of a point: 95 %
 MOST_DROPPED_PRINTED = 20  # dropped columns that a printed summary names
 Kind = TypeVar("Kind")
+Effect = TypeVar("Effect", "Feature", "Pair")
 
 
 class DataFrame(Protocol):
@@ -214,6 +215,11 @@ class Pair:
         effects = [*self.one.main, *self.other.main, *(effect for row in self.effect for effect in row)]
         wrong = next((len(effect) for effect in effects if len(effect) != outputs), None)
         return None if wrong is None else f"{wrong} numbers for {outputs} outputs in {self.name!r}"
+
+
+def most_important_first(parts: Iterable[Effect]) -> tuple[Effect, ...]:
+    """Return features or pairs in the order in which an explanation has them."""
+    return tuple(sorted(parts, key=lambda part: (-part.mean_absolute, part.name)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Effects on classes read against one of them: log odds against a class instead of against the average of all."""
+"""Importances measured on histograms; effects on classes read against one of them instead of against the average."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Numbers
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.explain.edits import importance_of
-from sparsenam.explain.explanation import Curve, Explanation, Feature, Pair
+from sparsenam.explain.explanation import Curve, Explanation, Feature, Pair, most_important_first
 from sparsenam.fit.editing import within_bins
 
 Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+
+def importance_of(effects: Matrix, rows: Vector) -> dict[str, float]:
+    """Return the mean absolute effect and the variation of effects (points, outputs) that so many ``rows`` have."""
+    if not rows.any():
+        return {"mean_absolute": 0.0, "variation": 0.0}
+    sizes = np.average(np.abs(effects), axis=0, weights=rows)
+    return {"mean_absolute": float(sizes.mean()), "variation": float(np.ptp(effects[rows > 0], axis=0).max())}
 
 
 def against_class(explanation: Explanation, reference: str) -> Explanation:
@@ -33,19 +41,17 @@ def against_class(explanation: Explanation, reference: str) -> Explanation:
         remedy = nearest(reference, names, "choose one")
         raise InputError(describe("reference", f"one of the classes {list(names)}", repr(reference), remedy))
     index = names.index(reference)
-    features = [_feature(feature, index) for feature in explanation.features]
-    pairs = [_pair(pair, index) for pair in explanation.pairs]
     return replace(
         explanation,
         outputs=names[:index] + names[index + 1 :],
         units=f"log odds against {reference!r}",
         intercept=_less(explanation.intercept, index),
-        features=tuple(sorted(features, key=lambda feature: (-feature.mean_absolute, feature.name))),
+        features=most_important_first(_feature(feature, index) for feature in explanation.features),
         edits=tuple(
             replace(edit, before=_curve(edit.before, index), after=_curve(edit.after, index))
             for edit in explanation.edits
         ),
-        pairs=tuple(sorted(pairs, key=lambda pair: (-pair.mean_absolute, pair.name))),
+        pairs=most_important_first(_pair(pair, index) for pair in explanation.pairs),
     )
 
 
@@ -68,12 +74,14 @@ def _feature(feature: Feature, index: int) -> Feature:
         levels = tuple(replace(level, effect=_less(level.effect, index)) for level in levels)
     if missing is not None:
         missing = replace(missing, effect=_less(missing.effect, index))
-    made = replace(feature, curve=_curve(feature.curve, index), levels=levels, missing=missing)
-    return replace(made, **importance_of(*_effects_and_rows(made)))
+    return measured(replace(feature, curve=_curve(feature.curve, index), levels=levels, missing=missing))
 
 
-def _effects_and_rows(feature: Feature) -> tuple[Matrix, Matrix]:
-    """Return effects (points, outputs) of a feature and how many rows have each, (points,)."""
+def measured(feature: Feature) -> Feature:
+    """Return a feature with the importances of its effects over its levels, histogram and missing cells.
+
+    Each row counts once, those of a bin spread evenly within it.
+    """
     parts = [*(feature.levels or ()), *(() if feature.missing is None else (feature.missing,))]
     effects, counts = [part.effect for part in parts], [float(part.count) for part in parts]
     curve, density = feature.curve, feature.density
@@ -82,7 +90,7 @@ def _effects_and_rows(feature: Feature) -> tuple[Matrix, Matrix]:
         columns = [np.interp(x, curve.x, column).tolist() for column in zip(*curve.effect, strict=True)]
         effects += zip(*columns, strict=True)
         counts += rows.tolist()
-    return np.array(effects, dtype=np.float64), np.array(counts)
+    return replace(feature, **importance_of(np.array(effects, dtype=np.float64), np.array(counts)))
 
 
 def _pair(pair: Pair, index: int) -> Pair:

@@ -33,7 +33,7 @@ class TargetModule(Protocol):
     """A module of `sparsenam.export.targets`: it writes the files of a target, and runs them on rows."""
 
     def files(self, model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
-        """Return what to write where; raise `ExportError` for what the target cannot carry or an unknown option."""
+        """Return what to write where; raise `ExportError` for what the target cannot carry."""
         ...
 
     def require_engine(self, path: Path, options: Options) -> None:
@@ -47,7 +47,7 @@ class TargetModule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExportTarget:
-    """A place where models run: its name, the suffixes of its files, its module, and the extra that it needs.
+    """A place where models run: its name, the suffixes of its files, its module, its options, the extra that it needs.
 
     ``shared`` are suffixes of files that many programs write: for these the target has to be named.
     """
@@ -55,11 +55,15 @@ class ExportTarget:
     name: str
     suffixes: tuple[str, ...]
     module: str
+    options: tuple[str, ...] = ()
     extra: str = ""
     shared: tuple[str, ...] = ()
 
-    def load(self) -> TargetModule:
-        """Return the module, imported with the first export that needs it."""
+    def load(self, options: Options) -> TargetModule:
+        """Return the module, imported with the first export that needs it; raise for options that it does not know."""
+        if unknown := sorted(set(options) - set(self.options)):
+            expected = f"options among {list(self.options)}" if self.options else "no options"
+            raise refusal(f"export to {self.name}", expected, f"the option(s) {unknown}", "leave them out")
         try:
             return cast(TargetModule, import_module(f"sparsenam.export.targets.{self.module}"))
         except ModuleNotFoundError as error:
@@ -69,15 +73,16 @@ class ExportTarget:
             raise refusal(f"export to {self.name}", "its libraries", got, remedy) from error
 
 
+SCORECARD_OPTIONS = ("pdo", "base_score", "base_odds", "good", "digits", "max_error")
 TARGETS: tuple[ExportTarget, ...] = (
     ExportTarget("json", (".json",), "json_file"),
     ExportTarget("python", (".py",), "python_code"),
     ExportTarget("javascript", (".mjs", ".js"), "javascript_code"),
-    ExportTarget("c", (".h",), "c_code"),
-    ExportTarget("sql", (".sql",), "sql_query", "sql"),
-    ExportTarget("onnx", (".onnx",), "onnx_graph", "onnx"),
+    ExportTarget("c", (".h",), "c_code", ("prefix",)),
+    ExportTarget("sql", (".sql",), "sql_query", ("dialect", "table", "key", "effects"), "sql"),
+    ExportTarget("onnx", (".onnx",), "onnx_graph", ("precision", "contributions"), "onnx"),
     ExportTarget("pmml", (".pmml",), "pmml_document"),
-    ExportTarget("scorecard", (".xlsx",), "scorecard", "scorecard", shared=(".csv",)),
+    ExportTarget("scorecard", (".xlsx",), "scorecard", SCORECARD_OPTIONS, "scorecard", shared=(".csv",)),
 )
 
 
@@ -97,7 +102,7 @@ def target_for(path: str | PathLike[str], to: str | None) -> ExportTarget:
 
 def write_export(model: PortableModel, path: str | PathLike[str], to: str | None, options: Options) -> list[Path]:
     """Write a model for a target; return the files, each whole, and none where one cannot be made or written."""
-    files = target_for(path, to).load().files(model, Path(path), options)
+    files = target_for(path, to).load(options).files(model, Path(path), options)
     for file in files:
         _refuse_place(file)
     try:
@@ -129,7 +134,7 @@ def largest_difference(
     scores: Matrix,
 ) -> float:
     """Return how far the scores of the written files are from given ones (rows, outputs), in units of their scale."""
-    target, file = target_for(path, to).load(), Path(path)
+    target, file = target_for(path, to).load(options), Path(path)
     target.require_engine(file, options)
     if not file.is_file():
         got = "a folder" if file.is_dir() else "nothing there"

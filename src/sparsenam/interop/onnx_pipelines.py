@@ -81,12 +81,12 @@ def _convert(scope: Scope, operator: Operator, container: ModelComponentContaine
     """Add the nodes of an estimator to the graph of a pipeline."""
     from onnx import TensorProto, helper, numpy_helper
 
+    from sparsenam.export.targets.code_parts import HALVES, check_texts
     from sparsenam.export.targets.onnx_effects import GraphBuilder, InputCells
     from sparsenam.export.targets.onnx_graph import LEARNING_OPSET, answers
-    from sparsenam.export.targets.typed_cells import check_texts
 
     model = _model(operator)
-    check_texts(model)
+    check_texts("onnx", model, HALVES, "names and levels in UTF-8")
     single = _real(operator).__name__.startswith("Float")
     prefix = f"{scope.get_unique_variable_name('sparsenam')}_"
     graph = GraphBuilder(prefix, "float32" if single else "double")

@@ -26,6 +26,8 @@ from sparsenam.export.portable import (
     refusal,
 )
 from sparsenam.export.targets.code_parts import (
+    UNWRITABLE,
+    check_texts,
     effect_names,
     filled,
     identifiers,
@@ -34,7 +36,6 @@ from sparsenam.export.targets.code_parts import (
     number_of_cell,
     prefixed,
     program,
-    refuse_options,
     run,
     scores_in,
     sections,
@@ -83,7 +84,6 @@ def files(model: PortableModel, path: Path, options: Options) -> dict[Path, byte
 
 def require_engine(path: Path, options: Options) -> None:
     """Raise where there is no compiler."""
-    refuse_options("c", options, ("prefix",))
     compiler_of_headers()
 
 
@@ -94,8 +94,7 @@ def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Ma
 
 
 def naming_of(model: PortableModel, path: Path, options: Options) -> Naming:
-    """Return the words of a header; raise for options that are none."""
-    refuse_options("c", options, ("prefix",))
+    """Return the words of a header; raise for a prefix that is none."""
     prefix = options.get("prefix", identifiers([path.stem], RESERVED.split(), "model")[0])
     if not isinstance(prefix, str) or re.fullmatch(r"[A-Za-z][0-9A-Za-z_]*", prefix) is None:
         remedy = 'write for example prefix="model"'
@@ -105,6 +104,7 @@ def naming_of(model: PortableModel, path: Path, options: Options) -> Naming:
 
 def header(model: PortableModel, naming: Naming) -> str:
     """Return the text of a header; raise for levels that C's texts cannot hold."""
+    check_texts("c", model, UNWRITABLE, "names and levels that C's texts can hold")
     terms = [_term(place, term, model, naming) for place, term in enumerate(model.terms)]
     pairs = [_pair(place, pair, model, naming) for place, pair in enumerate(model.pairs)]
     row = _row(model, naming)
@@ -124,9 +124,6 @@ def header(model: PortableModel, naming: Naming) -> str:
 
 def text_literal(text: str) -> str:
     """Return a text as a C literal of its UTF-8 bytes; letters, digits and blanks as they are, others in octal."""
-    if "\0" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
-        got, remedy = f"the text {text!r}", "rename it before the fit"
-        raise refusal("export to c", "names and levels that C's texts can hold", got, remedy)
     plain = re.compile(rb"[0-9A-Za-z _.,;:+=<>()\[\]{}|!#%&^~'-]")
     return '"' + "".join(chr(byte) if plain.match(bytes([byte])) else f"\\{byte:03o}" for byte in text.encode()) + '"'
 

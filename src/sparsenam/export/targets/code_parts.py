@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files as package_files
 
 import numpy as np
 
-from sparsenam.export.exporting import Matrix, Options, Rows
+from sparsenam.export.exporting import Matrix, Rows
 from sparsenam.export.portable import (
     Cell,
-    Label,
-    PortableColumn,
+    ExportError,
     PortableCurve,
     PortableModel,
-    PortablePair,
     PortableTerm,
     is_missing,
     refusal,
@@ -28,15 +26,17 @@ from sparsenam.export.portable import (
 from sparsenam.tables.text import MARKERS, number_in, numbered
 
 LONGEST_IDENTIFIER = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered
+HALVES = re.compile("[\ud800-\udfff]")  # of characters, which UTF-8 has not
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 COMPILER_SECONDS = 600.0  # after which a compiler or a program is given up
 
 
-def refuse_options(target: str, options: Options, known: Sequence[str] = ()) -> None:
-    """Raise for options that a target does not know."""
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        expected = f"options among {list(known)}" if known else "no options"
-        raise refusal(f"export to {target}", expected, f"the option(s) {unknown}", "leave them out")
+def check_texts(target: str, model: PortableModel, forbidden: re.Pattern[str], expected: str) -> None:
+    """Raise where a name, a level or a label has a character that a target cannot write."""
+    texts = [text for column in model.columns for text in (column.name, *(level.text for level in column.levels))]
+    for text in [*texts, *model.outputs, *map(str, model.classes), model.written_by]:
+        if forbidden.search(text):
+            raise refusal(f"export to {target}", expected, repr(text), "rename it in the table and fit again")
 
 
 @cache
@@ -60,73 +60,55 @@ def filled(text: str, **parts: object) -> str:
 def number_literal(value: float) -> str:
     """Return the shortest decimal that gives the number back to the bit, as Python, JavaScript and C write it."""
     if not math.isfinite(value):
-        raise refusal("model to export", "finite numbers", repr(value), "fit again on columns of a smaller range")
+        raise _not_finite(repr(value))
     return repr(float(value))
 
 
-@dataclass(frozen=True, slots=True)
-class Notation:
-    """How a language writes plain data, labels, a list of any length, a row of fixed length, and codes by key."""
+def _not_finite(got: str) -> ExportError:
+    return refusal("model to export", "finite numbers", got, "fit again on columns of a smaller range")
 
-    literal: Callable[[object], str]
-    label: Callable[[Label], str]
-    listed: Callable[[Iterable[str]], str]
-    row: Callable[..., str]
-    codes: Callable[[Iterable[tuple[str, int]]], str]
-    margin: str
 
-    def parts(self, model: PortableModel) -> dict[str, str]:
-        """Return the data of a module by their places in its template."""
-        names = effect_names(model)[len(model.columns) :]
-        return {
-            "WRITTEN_BY": self.literal(model.written_by),
-            "TASK": self.literal(model.task),
-            "FAMILY": self.literal(model.family),
-            "LINK": self.literal(model.link),
-            "OUTPUTS": self.listed(map(self.literal, model.outputs)),
-            "CLASSES": self.listed(map(self.label, model.classes)),
-            "INTERCEPT": self.numbers(model.intercept),
-            "MISSING_TEXTS": self.listed(map(self.literal, sorted(MARKERS))),
-            "COLUMNS": self.lines(map(self.column, model.columns)),
-            "TERMS": self.lines(map(self.term, model.terms)),
-            "PAIRS": self.lines(map(self.pair, names, model.pairs)),
-            "BASELINE": self.listed(map(self.numbers, model.baseline)),
-        }
+def module_data(
+    model: PortableModel, literal: Callable[[object], str], brackets: Sequence[str] = "()"
+) -> dict[str, str]:
+    """Return the data of a module by their places in its template, with a line for each column, term and pair."""
+    columns = [
+        (column.name, column.kind, *map(list, (column.by_text.items(), column.by_number.items())), truths)
+        for column, truths in ((column, (column.false, column.true)) for column in model.columns)
+    ]
+    names = effect_names(model)[len(model.columns) :]
+    pairs = [
+        (name, *((axis.column, axis.reads, axis.knots) for axis in pair.axes), pair.values)
+        for name, pair in zip(names, model.pairs, strict=True)
+    ]
+    data = {
+        "WRITTEN_BY": model.written_by,
+        "TASK": model.task,
+        "FAMILY": model.family,
+        "LINK": model.link,
+        "OUTPUTS": model.outputs,
+        "CLASSES": model.classes,
+        "INTERCEPT": model.intercept,
+        "MISSING_TEXTS": sorted(MARKERS),
+        "BASELINE": model.baseline,
+    }
+    lines = {"COLUMNS": columns, "TERMS": list(map(_term, model.terms)), "PAIRS": pairs}
+    try:
+        json.dumps([data, lines], allow_nan=False)
+    except ValueError as error:
+        raise _not_finite("others") from error
+    start, end = brackets
+    return {name: literal(value) for name, value in data.items()} | {
+        name: start + "".join(f"\n    {literal(part)}," for part in parts) + f"\n{end}" for name, parts in lines.items()
+    }
 
-    def numbers(self, values: Iterable[float]) -> str:
-        return self.listed(map(number_literal, values))
 
-    def lines(self, parts: Iterable[str]) -> str:
-        """Return a list with a line for each part."""
-        start, end = self.row()
-        return f"{start}\n" + "".join(f"{self.margin}{part},\n" for part in parts) + end
-
-    def column(self, column: PortableColumn) -> str:
-        """Return a column: name, kind, codes of levels by text and by number, codes of False and True."""
-        texts = self.codes((self.literal(text), code) for text, code in column.by_text.items())
-        numbers = self.codes((number_literal(number), code) for number, code in column.by_number.items())
-        truths = self.literal((column.false, column.true))
-        return self.row(self.literal(column.name), self.literal(column.kind), texts, numbers, truths)
-
-    def term(self, term: PortableTerm) -> str:
-        """Return a term: what it reads, its column, knots, pieces or values by code, what an absent cell adds."""
-        if not isinstance(term, PortableCurve):
-            values = self.listed(map(self.numbers, term.values))
-            start = self.literal(term.reads), str(term.column), self.row()
-            return self.row(*start, values, self.numbers(term.absent))
-        across = zip(term.anchors, zip(*term.slopes, strict=True), zip(*term.bases, strict=True), strict=True)
-        pieces = [
-            self.row(number_literal(anchor), self.numbers(slopes), self.numbers(bases))
-            for anchor, slopes, bases in across
-        ]
-        knots, absent = self.numbers(term.knots), self.numbers(term.absent)
-        return self.row('"curve"', str(term.column), knots, self.listed(pieces), absent)
-
-    def pair(self, name: str, pair: PortablePair) -> str:
-        """Return a pair: name, two sides (column, what is read, nodes), values at nodes."""
-        sides = [self.row(str(axis.column), self.literal(axis.reads), self.numbers(axis.knots)) for axis in pair.axes]
-        values = self.listed(self.listed(map(self.numbers, row)) for row in pair.values)
-        return self.row(self.literal(name), *sides, values)
+def _term(term: PortableTerm) -> tuple[object, ...]:
+    """Return a term: what it reads, its column, knots, pieces or values by code, what an absent cell adds."""
+    if not isinstance(term, PortableCurve):
+        return (term.reads, term.column, (), term.values, term.absent)
+    pieces = zip(term.anchors, zip(*term.slopes, strict=True), zip(*term.bases, strict=True), strict=True)
+    return ("curve", term.column, term.knots, tuple(pieces), term.absent)
 
 
 def number_of_cell(column: str, cell: Cell) -> float:

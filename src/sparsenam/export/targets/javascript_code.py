@@ -13,16 +13,13 @@ from tempfile import TemporaryDirectory
 from sparsenam.export.exporting import Matrix, Options, Rows
 from sparsenam.export.portable import Cell, Label, PortableModel
 from sparsenam.export.targets.code_parts import (
-    Notation,
     filled,
-    number_literal,
+    module_data,
     program,
-    refuse_options,
     run,
     scores_in,
     template,
 )
-from sparsenam.tables.text import MARKERS
 
 RUNNER = """
 import { readFileSync, writeSync } from "node:fs";
@@ -38,9 +35,8 @@ for (let done = 0; done < bytes.length; ) done += writeSync(1, bytes, done);
 
 def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the module and its types, .d.mts beside .mjs and .d.ts beside others; it takes no options."""
-    refuse_options("javascript", options)
-    parts, single = JAVASCRIPT.parts(model), len(model.outputs) == 1
-    parts |= {"OUTPUTS": json.dumps(model.outputs), "MISSING_TEXTS": json.dumps(sorted(MARKERS))}
+    parts, single = module_data(model, json.dumps, "[]"), len(model.outputs) == 1
+    parts["CLASSES"] = f"[{', '.join(map(_label, model.classes))}]"
     parts["ONE_OR_ALL"] = parts["INTERCEPT"][1:-1] if single else parts["INTERCEPT"]
     label = " | ".join(sorted(set(map(_label_type, model.classes))))
     types = {
@@ -59,13 +55,11 @@ def files(model: PortableModel, path: Path, options: Options) -> dict[Path, byte
 
 def require_engine(path: Path, options: Options) -> None:
     """Raise where there is no node, which runs the module."""
-    refuse_options("javascript", options)
     program("javascript", "node")
 
 
 def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Return the scores (rows, outputs) of the written module, run by node."""
-    refuse_options("javascript", options)
     node = program("javascript", "node")
     names = [column.name for column in model.columns]
     cells = [[_cell(row[name]) for name in names] for row in rows]
@@ -84,9 +78,7 @@ def _cell(cell: Cell) -> Cell | list[float]:
 
 
 def _label(label: Label) -> str:
-    if _label_type(label) == "bigint":
-        return f"{label}n"
-    return number_literal(label) if isinstance(label, float) else json.dumps(label)
+    return f"{label}n" if _label_type(label) == "bigint" else json.dumps(label)
 
 
 def _label_type(label: Label) -> str:
@@ -95,17 +87,3 @@ def _label_type(label: Label) -> str:
     if isinstance(label, int) and abs(label) > 2**53:  # a number would be rounded
         return "bigint"
     return "string" if isinstance(label, str) else "number"
-
-
-def _array(*parts: str) -> str:
-    return f"[{','.join(parts)}]"
-
-
-JAVASCRIPT = Notation(
-    literal=json.dumps,
-    label=_label,
-    listed=lambda parts: _array(*parts),
-    row=_array,
-    codes=lambda items: f"new Map({_array(*(f'[{key},{code}]' for key, code in items))})",
-    margin="  ",
-)

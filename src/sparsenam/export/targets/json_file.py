@@ -8,12 +8,10 @@ import numpy as np
 
 from sparsenam.export.exporting import Matrix, Options, Rows
 from sparsenam.export.portable import PortableModel, refusal
-from sparsenam.export.targets.code_parts import refuse_options
 
 
 def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the JSON; it takes no options."""
-    refuse_options("json", options)
     return {path: model.to_json().encode()}
 
 

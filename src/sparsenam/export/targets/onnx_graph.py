@@ -25,9 +25,9 @@ from sparsenam.export.portable import (
     PortableTerm,
     refusal,
 )
-from sparsenam.export.targets.code_parts import refuse_options
+from sparsenam.export.targets.code_parts import HALVES, check_texts
 from sparsenam.export.targets.onnx_effects import LEARNING, GraphBuilder, InputCells, Real, contributions
-from sparsenam.export.targets.typed_cells import check_texts, feeds, input_names
+from sparsenam.export.targets.typed_cells import feeds, input_names
 
 PRECISIONS = ("double", "float32")
 OPSET, OPSET_WITH_PATTERNS, LEARNING_OPSET, IR_VERSION = 17, 20, 3, 8  # old ones, which old runtimes read
@@ -66,7 +66,7 @@ def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Ma
 
 def graph_of(model: PortableModel, precision: str, explained: bool) -> ModelProto:
     """Return the ONNX model."""
-    check_texts(model)
+    check_texts("onnx", model, HALVES, "names and levels in UTF-8")
     names, texts = input_names(model), [column.takes_texts for column in model.columns]
     prefix = "value"
     while any(name.startswith(prefix) for name in names):
@@ -186,7 +186,6 @@ def _metadata(model: PortableModel, precision: str) -> dict[str, str]:
 
 def _options(options: Options) -> tuple[str, bool]:
     """Return the precision and whether contributions are among the outputs."""
-    refuse_options("onnx", options, ("precision", "contributions"))
     precision, explained = options.get("precision", "double"), options.get("contributions", True)
     if precision not in PRECISIONS:
         raise refusal("precision", f"one of {list(PRECISIONS)}", repr(precision), "choose one")

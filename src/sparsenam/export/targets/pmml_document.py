@@ -35,7 +35,7 @@ from sparsenam.export.portable import (
     PortableTerm,
     refusal,
 )
-from sparsenam.export.targets.code_parts import refuse_options
+from sparsenam.export.targets.code_parts import check_texts
 from sparsenam.export.targets.typed_cells import cell_of
 from sparsenam.tables.text import MARKERS
 
@@ -51,7 +51,6 @@ NUMBERS = r"^\s*(?:\+|-)?(?:(?:0|(?!0)\d+)(?:\.\d*)?|\.\d+)(?:(?:e|E)(?:\+|-)?\d
 
 def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the document; it takes no options."""
-    refuse_options("pmml", options)
     _check(model)
     document = _document(model)
     indent(document, " ")
@@ -106,11 +105,7 @@ def output_names(model: PortableModel) -> dict[str, list[str]]:
 
 
 def _check(model: PortableModel) -> None:
-    texts = [text for column in model.columns for text in (column.name, *(level.text for level in column.levels))]
-    for text in [*texts, *model.outputs, *(str(label) for label in model.classes), model.written_by]:
-        if NOT_XML.search(text):
-            expected, remedy = "names and levels of characters that XML 1.0 has", "rename it in the table and fit again"
-            raise refusal("export to pmml", expected, repr(text), remedy)
+    check_texts("pmml", model, NOT_XML, "names and levels of characters that XML 1.0 has")
     if any(not column.name for column in model.columns):
         raise refusal("export to pmml", "columns with names", "an empty name", "rename it and fit again")
 

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from sparsenam.export.exporting import Matrix, Options, Rows
 from sparsenam.export.portable import PortableModel
 from sparsenam.export.targets.code_parts import (
-    Notation,
     filled,
-    number_literal,
-    refuse_options,
+    module_data,
     run,
     scores_in,
     template,
@@ -34,31 +31,14 @@ for row in json.load(sys.stdin):
 
 def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the module; it takes no options."""
-    refuse_options("python", options)
-    return {path: filled(template("model.py.txt"), **PYTHON.parts(model)).encode()}
+    return {path: filled(template("model.py.txt"), **module_data(model, ascii)).encode()}
 
 
 def require_engine(path: Path, options: Options) -> None:
-    """Refuse options; the Python that writes the module can run it."""
-    refuse_options("python", options)
+    """Do nothing: the Python that writes the module can run it."""
 
 
 def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Return the scores (rows, outputs) of the written module, run by a Python without any packages."""
-    refuse_options("python", options)
     found = run("python", [sys.executable, "-I", "-S", "-c", RUNNER, str(path)], json.dumps(rows).encode())
     return scores_in(found, model, rows)
-
-
-def _tuple(parts: Iterable[str]) -> str:
-    return f"({''.join(f'{part}, ' for part in parts).rstrip()})"
-
-
-PYTHON = Notation(
-    literal=ascii,
-    label=lambda label: number_literal(label) if isinstance(label, float) else ascii(label),
-    listed=_tuple,
-    row=lambda *parts: f"({', '.join(parts)})",
-    codes=lambda items: f"{{{', '.join(f'{key}: {code}' for key, code in items)}}}",
-    margin="    ",
-)

@@ -19,13 +19,11 @@ from sparsenam.export.portable import Cell, PortableColumn, PortableModel, refus
 from sparsenam.export.scorecard_bins import CardBins
 from sparsenam.export.scorecard_build import scorecard
 from sparsenam.export.scorecard_points import Part, Scorecard
-from sparsenam.export.targets.code_parts import refuse_options
 from sparsenam.tables.text import MARKERS
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
 
-OPTIONS = ("pdo", "base_score", "base_odds", "good", "digits", "max_error")
 EXCEL_EPOCH = 25569.0  # the day 1970-01-01 in a spreadsheet
 LONGEST_TEXT = 32767  # of a cell
 NO_NUMBER = "-"  # beside a level that writes no number: an empty cell would equal 0
@@ -34,7 +32,7 @@ HEADINGS = ("column", "bin", "from", "below", "points")
 
 def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the workbook, or the CSV where the path ends in ``.csv``."""
-    card = _card(model, options)
+    card = scorecard(model, **options)
     if path.suffix.lower() == ".csv":
         return {path: card.to_csv().encode()}
     if path.suffix.lower() != ".xlsx":
@@ -43,8 +41,7 @@ def files(model: PortableModel, path: Path, options: Options) -> dict[Path, byte
 
 
 def require_engine(path: Path, options: Options) -> None:
-    """Refuse unknown options; the points are added up here."""
-    refuse_options("scorecard", options, OPTIONS)
+    """Do nothing: the points are added up here."""
 
 
 def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
@@ -53,13 +50,8 @@ def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Ma
     if not path.is_file() or path.read_bytes() != made:
         got, remedy = "another file, or none", "export the model again with the same options"
         raise refusal(f"check of {path}", "the scorecard of this model and these options", got, remedy)
-    card = _card(model, options)
+    card = scorecard(model, **options)
     return np.array([[card.scale.model_score(card.points(row))] for row in rows], dtype=np.float64).reshape(-1, 1)
-
-
-def _card(model: PortableModel, options: Options) -> Scorecard:
-    refuse_options("scorecard", options, OPTIONS)
-    return scorecard(model, **options)
 
 
 def workbook(card: Scorecard) -> bytes:

@@ -29,11 +29,10 @@ from sparsenam.export.portable import (
     PortableModel,
     refusal,
 )
-from sparsenam.export.targets.code_parts import refuse_options
+from sparsenam.export.targets.code_parts import UNWRITABLE, check_texts
 from sparsenam.export.targets.sql_dialects import DIALECTS, MICROSECONDS, Dialect, Names, cut
 from sparsenam.export.targets.sql_stages import Columns, Stages
 
-OPTIONS = ("dialect", "table", "key", "effects")
 EPOCH = datetime(1970, 1, 1)
 LOWEST_EXPONENT = -700.0  # e⁻⁷⁰⁰ is the smallest mean; below e⁻⁷⁰⁸ PostgreSQL fails
 
@@ -95,7 +94,6 @@ def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Ma
 
 def read_options(options: Options) -> QueryOptions:
     """Return the options with their defaults; one sentence says what is wrong with them."""
-    refuse_options("sql", options, OPTIONS)
     dialect, effects = options.get("dialect", "duckdb"), options.get("effects", True)
     if not isinstance(dialect, str) or dialect not in DIALECTS:
         raise refusal("dialect", f"one of {list(DIALECTS)}", repr(dialect), nearest(dialect, DIALECTS, "choose one"))
@@ -114,7 +112,7 @@ def read_options(options: Options) -> QueryOptions:
 def _names(where: str, given: object) -> tuple[str, ...]:
     names: list[str] = []
     for name in given if is_sequence(given) and not isinstance(given, str) else [given]:
-        if not isinstance(name, str) or not _writable(name) or not name:
+        if not isinstance(name, str) or not name or UNWRITABLE.search(name):
             raise refusal(where, "names that SQL can quote", repr(name), "rename it")
         names.append(name)
     if len(set(names)) < len(names) and where == "key":
@@ -122,16 +120,11 @@ def _names(where: str, given: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _writable(text: str) -> bool:
-    """Return whether a text can be in a file of SQL: no NUL, no halves of characters."""
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
-
-
 def _check(model: PortableModel, chosen: QueryOptions) -> None:
     """Refuse names and levels that the dialect cannot tell apart or write."""
     dialect, found = chosen.dialect, dict[str, str]()
     for name in dict.fromkeys([*(column.name for column in model.columns), *chosen.key]):
-        if not name or not _writable(name):
+        if not name or UNWRITABLE.search(name):
             raise refusal("export to sql", "columns whose names SQL can quote", repr(name), "rename it before the fit")
         shown = cut(name, dialect.longest_name)
         shown = shown.casefold() if dialect.folds else shown
@@ -139,13 +132,7 @@ def _check(model: PortableModel, chosen: QueryOptions) -> None:
             got = f"{found[shown]!r} and {name!r}, which are one name in {dialect.name}"
             raise refusal("export to sql", "columns whose names differ", got, "rename one before the fit")
         found[shown] = name
-    texts = [level.text for column in model.columns for level in column.levels]
-    texts += [label for label in (*model.classes, *model.outputs) if isinstance(label, str)]
-    for text in texts:
-        if not _writable(text):
-            raise refusal(
-                "export to sql", "levels and classes that SQL can write", repr(text), "rename it before the fit"
-            )
+    check_texts("sql", model, UNWRITABLE, "levels and classes that SQL can write")
 
 
 def query_of(model: PortableModel, chosen: QueryOptions) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparsenam.container import Tensors
 from sparsenam.export.exporting import Rows
-from sparsenam.export.portable import Cell, PortableColumn, PortableModel, is_missing, refusal
+from sparsenam.export.portable import Cell, PortableColumn, PortableModel, is_missing
 from sparsenam.tables.text import number_key
 
 OUTPUTS = ("score", "prediction", "probabilities", "contributions")
@@ -50,17 +50,6 @@ def cell_of(column: PortableColumn, cell: Cell) -> str | float | None:
         return None if cell is None else _text(cell)
     number = _number(column, cell)
     return None if math.isnan(number) else number
-
-
-def check_texts(model: PortableModel) -> None:
-    """Raise where a name, a level or a label is no text in UTF-8, which is all that ONNX has."""
-    texts = [text for column in model.columns for text in (column.name, *(level.text for level in column.levels))]
-    for text in [*texts, *model.outputs, *(label for label in model.classes if isinstance(label, str))]:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            got, remedy = f"{text!r}, half of a character", "rename it in the table and fit again"
-            raise refusal("export to onnx", "names and levels in UTF-8", got, remedy) from error
 
 
 def _text(cell: Cell) -> str:

@@ -25,7 +25,9 @@ const LINK = @@LINK@@;
 const INTERCEPT = @@INTERCEPT@@;
 const MISSING = new Set(missingTexts);
 // name, kind, codes of levels by text and by number, codes of false and true
-const COLUMNS = @@COLUMNS@@;
+const COLUMNS = @@COLUMNS@@.map(([name, kind, texts, numbers, truths]) => {
+  return [name, kind, new Map(texts), new Map(numbers), truths];
+});
 // a curve: column, knots, [anchor, slopes, bases] of each piece, what a missing number adds
 // a level or a cell's being missing: column, nothing, values by code, what an unknown one adds
 const TERMS = @@TERMS@@;
