@@ -7,11 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import Tags
 
 from sparsenam.context import ProgressBar, ResumeFile, Streams, running, thread_count
 from sparsenam.convex.path import TOLERANCE
@@ -43,14 +44,6 @@ from sparsenam.training import Network
 
 RandomState = int | np.random.RandomState | None
 Vector = NDArray[np.float64]
-
-
-@runtime_checkable
-class HasShape(Protocol):
-    """An array or a table of most libraries."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -97,6 +90,12 @@ class AdditiveEstimator(FittedModel, ABC):
     @abstractmethod
     def _fit_rows(self, data: FitData) -> Self:
         """Read the rows and fit them."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _refit(self, X: ArrayLike, y: ArrayLike, **given: ArrayLike) -> Fit:
         return clone(self).fit(X, y, **given).fit_
@@ -296,9 +295,10 @@ def _of_rows(values: ArrayLike | None, name: str, rows: int) -> Vector | None:
 
 def _length(values: object) -> int:
     """Return the number of rows of anything that has one, 0 of others, which checks will refuse."""
-    if isinstance(values, HasShape) and values.shape:
-        return int(values.shape[0])
-    return len(values) if isinstance(values, Sized) else 0
+    try:
+        return len(values) if isinstance(values, Sized) else 0
+    except TypeError:  # a single number of NumPy, or a sparse matrix
+        return 0
 
 
 def name_of(y: object, columns: Collection[str]) -> str | None:

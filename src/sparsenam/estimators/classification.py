@@ -215,7 +215,6 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         tags = super().__sklearn_tags__()
         assert tags.classifier_tags is not None
         tags.classifier_tags.multi_label = True
-        tags.input_tags.allow_nan = True
         return tags
 
     def _several_labels(self, labels: Classes) -> tuple[NDArray[np.float64], Classes, Family]:

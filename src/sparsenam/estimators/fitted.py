@@ -26,7 +26,7 @@ from sparsenam.explain import Explanation, LocalExplanation, explain, explain_ro
 from sparsenam.export import ModelFileError, save_fit
 from sparsenam.export.exporting import export_difference, portable, write_export
 from sparsenam.export.portable import PortableModel
-from sparsenam.fit.editing import Editor, EditSession, edit_session, undone
+from sparsenam.fit.editing import Editor, EditSession, NewCurves, edit_session, undone
 from sparsenam.fit.pipeline import Fit
 from sparsenam.model.editing import Direction, EditKind, Knots, Place
 from sparsenam.tables.encoder import ColumnName
@@ -246,7 +246,7 @@ class FittedModel(SelectorMixin, BaseEstimator):
         who : str, optional
             Who wants it, for the log.
         """
-        return self._become(self._editor("set_shape", reason, who).set_shape(column, knots, values))
+        return self._change("set_shape", column, reason, who, lambda edited: edited.with_knots(knots, values))
 
     def flatten(
         self,
@@ -263,7 +263,7 @@ class FittedModel(SelectorMixin, BaseEstimator):
         Either end may be infinite. ``value`` (outputs,) is the effect there, by default its mean over the training rows
         between the ends, with which effects stay centred. Other parameters as for `set_shape`.
         """
-        return self._become(self._editor("flatten", reason, who).flatten(column, start, end, value))
+        return self._change("flatten", column, reason, who, lambda edited: edited.flat(start, end, value))
 
     def make_monotone(self, column: ColumnName, direction: Direction, *, reason: str, who: str | None = None) -> Self:
         """Make a column's effect rise or fall everywhere, exactly: the nearest such shape, in squares over the rows.
@@ -271,7 +271,7 @@ class FittedModel(SelectorMixin, BaseEstimator):
         ``direction`` is "increasing" or "decreasing"; of several outputs each becomes so. Other parameters as for
         `set_shape`.
         """
-        return self._become(self._editor("make_monotone", reason, who).make_monotone(column, direction))
+        return self._change("make_monotone", column, reason, who, lambda edited: edited.one_way(direction))
 
     def merge_levels(
         self, column: ColumnName, levels: Sequence[object], *, reason: str, who: str | None = None
@@ -280,14 +280,14 @@ class FittedModel(SelectorMixin, BaseEstimator):
 
         Other parameters as for `set_shape`.
         """
-        return self._become(self._editor("merge_levels", reason, who).merge_levels(column, levels))
+        return self._change("merge_levels", column, reason, who, lambda edited: edited.merged(levels))
 
     def drop(self, column: ColumnName, *, reason: str, who: str | None = None) -> Self:
         """Take a column out of the model, its missing cells included; the intercept stays, effects being centred.
 
         Parameters as for `set_shape`.
         """
-        return self._become(self._editor("drop", reason, who).drop(column))
+        return self._change("drop", column, reason, who, lambda edited: ((), "dropped"))
 
     def shift_intercept(self, by: ArrayLike, *, reason: str, who: str | None = None) -> Self:
         """Add ``by`` (outputs,) to the intercept, hence to every score. Other parameters as for `set_shape`."""
@@ -509,6 +509,9 @@ class FittedModel(SelectorMixin, BaseEstimator):
             got = f"this {type(self).__name__}, which stays as it was fitted"
             raise InputError(describe(where, "a copy made by edit()", got, f"call edit().{where}(…)"))
         return self._session
+
+    def _change(self, kind: EditKind, column: ColumnName, reason: str, who: str | None, new: NewCurves) -> Self:
+        return self._become(self._editor(kind, reason, who).change(column, new))
 
     def _editor(self, kind: EditKind, reason: str, who: str | None) -> Editor:
         return Editor(self._fitted(), self._require_session(kind), kind, reason, who)

@@ -160,7 +160,6 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.input_tags.allow_nan = True
         return tags
 
 

@@ -7,7 +7,6 @@ from typing import NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length
 
 from sparsenam.errors import InputError, check_word, describe
@@ -113,12 +112,6 @@ class AdditiveSurvival(AdditiveEstimator):
         functions = np.empty(len(values), dtype=object)
         functions[:] = [StepFunction(moments, row, start) for row in values]
         return functions
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

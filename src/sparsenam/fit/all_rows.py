@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from numbers import Real
 
@@ -15,7 +15,7 @@ from sparsenam.errors import RowError, rows_named_by, shown
 from sparsenam.families import Family
 from sparsenam.fit.problem import FamilyProblem, Fitted, SmoothEvidence
 from sparsenam.model.additive import in_units
-from sparsenam.smooth.all_rows import AllRows, BlockProblem, fit_all_rows
+from sparsenam.smooth.all_rows import AllRows, BlockProblem, NewtonSums, fit_all_rows, newton_sums
 from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.tables import Sample, Scaling, TableEncoder
 from sparsenam.tables.blocks import Block, Blocks, VisitedBlocks
@@ -159,55 +159,35 @@ def on_all_rows(table: LargeTable, encoder: TableEncoder, sample: Sample, fitted
 MOST_PASSES, AT_REST = 25, 1e-8  # for the constant of a loss without a closed solution; its change at the end
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConstantSums:
-    """What a constant score needs of the rows: sums of weights and of the target (outputs,), and the loss at constants.
-
-    ``loss`` is (constants,), ``slope``, which is its negative gradient, and ``curvature`` are (constants, outputs).
-    """
-
-    weight: float
-    target: Vector
-    loss: Vector
-    slope: Matrix
-    curvature: Matrix
-
-    def __add__(self, other: ConstantSums) -> ConstantSums:
-        return ConstantSums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
-
-
-def constant_sums(rows: SmoothProblem, constants: Matrix) -> ConstantSums:
-    """Return the sums over a block's rows at constants (constants, outputs)."""
-    losses, slopes, curvatures = list[float](), list[Vector](), list[Vector]()
-    for constant in constants:
-        scores = np.tile(constant, (len(rows.target), 1))
-        losses.append(rows.loss(scores))
-        slopes.append(-rows.weights @ rows.family.gradient(scores, rows.target))
-        curvatures.append(np.broadcast_to(rows.curvatures(scores) @ rows.weights, constant.shape))
-    total = float(rows.weights.sum())
-    return ConstantSums(total, rows.weights @ rows.target, np.array(losses), np.array(slopes), np.array(curvatures))
+def target_sums(rows: SmoothProblem, state: None) -> Vector:
+    """Return the sums of the weights and of the weighted target over a block's rows, shape (1 + outputs,)."""
+    return np.append(rows.weights.sum(), rows.weights @ rows.target)
 
 
 def constant_of(rows: AllRows, sample: SmoothProblem, first: Vector, context: Context) -> Vector:
     """Return the score (outputs,) that fits all rows best where no term is kept, from that of the sample.
 
-    Most families need the mean of the target alone: one pass, and one that finds nothing to gain. Others take Newton's
-    steps of a pass each.
+    Most families need the mean of the target alone, in which Newton's steps, a pass each, then find nothing to gain.
     """
-    sums = rows.sums(constant_sums, first[None], context)
-    mean = (sums.target / sums.weight)[None]
-    guess = sample.family.best_constant(mean, np.ones(1))
+    totals = rows.sums(target_sums, None, context)
+    guess = sample.family.best_constant(totals[None, 1:] / totals[0], np.ones(1))
     if sample.family.is_quadratic:
         return guess
-    points = np.array([first, guess])
+
+    def at(constant: Vector) -> NewtonSums:
+        return rows.sums(newton_sums, ((), np.zeros((0, first.size)), constant), context)
+
+    best, sums = min(((each, at(each)) for each in (first, guess)), key=lambda each: each[1].loss)
+    step = sums.lift / sums.totals
     for _ in range(MOST_PASSES):
-        sums = rows.sums(constant_sums, points, context)
-        best = int(np.argmin(sums.loss))
-        point, step = points[best], sums.slope[best] / sums.curvature[best]
-        if np.all(np.abs(step) <= AT_REST * (1.0 + np.abs(point))) or context.clock.passed():
-            return point
-        points = np.array([point, point + step, point + 0.25 * step, point + 2.0 * step])
-    return points[0]
+        if np.all(np.abs(step) <= AT_REST * (1.0 + np.abs(best))) or context.clock.passed():
+            break
+        tried = at(best + step)
+        if tried.loss < sums.loss:
+            best, sums, step = best + step, tried, tried.lift / tried.totals
+        else:
+            step = 0.25 * step
+    return best
 
 
 def trained_on(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: FamilyProblem) -> TrainingBlocks:

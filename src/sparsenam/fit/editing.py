@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.errors import InputError, check_word, describe, nearest
+from sparsenam.errors import InputError, describe, nearest
 from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import GivenRows
 from sparsenam.fit.summary import ColumnSummary, Density
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import (
-    Direction,
+    Curves,
     Edit,
     EditedColumn,
     EditKind,
-    Knots,
-    Place,
-    TermCurve,
     applied,
     as_effects,
     column_curves,
@@ -32,6 +30,7 @@ from sparsenam.tables.encoder import ColumnName
 from sparsenam.tables.text import listed
 
 Vector = NDArray[np.float64]
+NewCurves = Callable[[EditedColumn], tuple[Curves, str]]  # from a column to its curves after an edit, and to words
 UNKNOWN = "unknown"
 LONGEST_REASON = 2000  # characters of a reason or a name
 BIN_POINTS = 8  # of a bin at which an effect is read
@@ -62,16 +61,17 @@ def edit_session(
     if (X is None) != (y is None):
         given = "X alone" if y is None else "y alone"
         raise InputError(describe("edit", "both X and y, or neither", given, "give both, or leave both out"))
+    clock = clock or partial(datetime.now, UTC)
     if X is None or y is None:
-        return EditSession(None, clock or _utc_now)
+        return EditSession(None, clock)
     edited = [fit.encoder.names.index(edit.column) for edit in fit.edits if edit.column is not None]
     reader = fit.reader(edited)  # undo may bring an edited column back
-    return EditSession(fit.rows(X, y, sample_weight, exposure, reader), clock or _utc_now)
+    return EditSession(fit.rows(X, y, sample_weight, exposure, reader), clock)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Editor:
-    """One edit of a fit: which, why and by whom; its methods return the edited fit."""
+    """One edit of a fit: which, why and by whom."""
 
     fit: Fit
     session: EditSession
@@ -87,33 +87,11 @@ class Editor:
                 expected = f"a {name} in up to {LONGEST_REASON} characters"
                 raise InputError(describe(self.kind, expected, got, f"say {'why' if name == 'reason' else name}"))
 
-    def set_shape(self, column: ColumnName, knots: Knots, values: ArrayLike | None) -> Fit:
-        """Give a column straight lines through values at knots."""
+    def change(self, column: ColumnName, new: NewCurves) -> Fit:
+        """Give a column new curves."""
         edited = self._column(column)
-        return self._change(edited, *edited.with_knots(knots, values))
-
-    def flatten(self, column: ColumnName, start: Place, end: Place, value: ArrayLike | None) -> Fit:
-        """Make a column's effect constant from start to end."""
-        edited = self._column(column)
-        return self._change(edited, *edited.flat(start, end, value))
-
-    def make_monotone(self, column: ColumnName, direction: Direction) -> Fit:
-        """Make a column's effect rise or fall everywhere."""
-        edited, family = self._column(column), self.fit.model.family
-        check_word("direction", direction, ("increasing", "decreasing"))
-        if family.couples_outputs:
-            expected, got = "one output, or several that do not depend on each other", f"the {family.name} family"
-            raise InputError(describe("make_monotone", expected, got, "use set_shape"))
-        return self._change(edited, *edited.one_way(direction))
-
-    def merge_levels(self, column: ColumnName, levels: Sequence[object]) -> Fit:
-        """Give some levels of a category one effect."""
-        edited = self._column(column)
-        return self._change(edited, *edited.merged(levels))
-
-    def drop(self, column: ColumnName) -> Fit:
-        """Take a column out of the model."""
-        return self._change(self._column(column, any_terms=True), (), "dropped")
+        shapes, request = new(edited)
+        return self._take(replace(self._blank(edited.index, request), before=edited.curves, after=shapes))
 
     def shift_intercept(self, by: ArrayLike) -> Fit:
         """Add to the intercept."""
@@ -123,7 +101,7 @@ class Editor:
         edit = self._blank(None, f"intercept shifted by {texts}")
         return self._take(replace(edit, intercept_after=tuple((intercept + shift).tolist())))
 
-    def _column(self, column: ColumnName, *, any_terms: bool = False) -> EditedColumn:
+    def _column(self, column: ColumnName) -> EditedColumn:
         """Return a kept column to be edited; raise where the model does not use its values, or it at all."""
         where, encoder, model = self.kind, self.fit.encoder, self.fit.model
         names = list(encoder.names)
@@ -133,9 +111,12 @@ class Editor:
             raise InputError(describe(where, expected, repr(column), nearest(column, names, "correct the name")))
         shapes = column_curves(model, terms_of(encoder, int(index)))
         kinds = [encoder.terms[shape.term].kind for shape in shapes]
-        if not kinds or (not any_terms and all(kind == "missing" for kind in kinds)):
+        if not kinds or (where != "drop" and all(kind == "missing" for kind in kinds)):
             got = f"{names[index]!r}, which it {'uses only where it is missing' if kinds else 'does not use'}"
             raise InputError(describe(where, "a column that the model uses", got, "choose another"))
+        if where == "make_monotone" and model.family.couples_outputs:
+            expected, got = "one output, or several that do not depend on each other", f"the {model.family.name} family"
+            raise InputError(describe(where, expected, got, "use set_shape"))
         if where in WHOLE_COLUMN:
             shared = [other for other in model.pairs if {shape.term for shape in shapes} & set(other.terms)]
             if shared:
@@ -163,10 +144,6 @@ class Editor:
             n_parameters=self.fit.n_parameters,
             norm=None if column is None else float(self.fit.norms[column]),
         )
-
-    def _change(self, edited: EditedColumn, shapes: tuple[TermCurve, ...], request: str) -> Fit:
-        """Give an edited column its new shapes."""
-        return self._take(replace(self._blank(edited.index, request), before=edited.curves, after=shapes))
 
     def _take(self, edit: Edit) -> Fit:
         """Apply an edit and write it into the log, with the losses where rows were given."""
@@ -210,7 +187,3 @@ def within_bins(density: Density) -> tuple[Vector, Vector]:
     edges, inside = np.array(density.edges), (np.arange(BIN_POINTS) + 0.5) / BIN_POINTS
     x = (edges[:-1, None] + inside * np.diff(edges)[:, None]).ravel()
     return x, np.repeat(np.array(density.counts) / BIN_POINTS, BIN_POINTS)
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)

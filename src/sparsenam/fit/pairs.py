@@ -205,19 +205,8 @@ def find_pairs(
     squares = float(np.sum(weights[:, None] * response**2))
     groups = _groups_of(prepared, kept | set(np.unique(candidates).tolist()))
     mains = choice.task.design.columns(groups)[:, rows].astype(np.float64)
-    names = [" × ".join(prepared.names[int(term)] for term in pair) for pair in candidates]
-    pairs = PairTask(
-        x=prepared.x,
-        levels=prepared.levels,
-        candidates=candidates,
-        names=names,
-        response=response,
-        weights=weights / weights.mean(),
-        null_loss=(0.5 * squares + max(explained, 0.0)) / float(weights.sum()),
-        count=float(prepared.weights.sum()),
-        mains=mains,
-        n_tested=len(tested),
-    )
+    null_loss = (0.5 * squares + max(explained, 0.0)) / float(weights.sum())
+    pairs = PairTask(prepared, candidates, response, weights / weights.mean(), null_loss, mains, len(tested))
     taken, certificate = choose_pairs(pairs, among(plan.splits, rows), plan.rule, most, context)
     return [(int(candidates[index, 0]), int(candidates[index, 1])) for index in taken], certificate
 

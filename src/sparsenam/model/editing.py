@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from sparsenam.codec import Count, Matrix, Size, Vector
-from sparsenam.errors import InputError, describe, nearest
+from sparsenam.errors import InputError, check_word, describe, nearest
 from sparsenam.model.additive import AdditiveModel
 from sparsenam.model.curve import FittedCurve
 from sparsenam.tables import Column, TableEncoder
@@ -282,6 +282,7 @@ class EditedColumn:
 
     def one_way(self, direction: Direction) -> tuple[Curves, str]:
         """Return the curves with a monotone one for the values, and what that is in words."""
+        check_word("direction", direction, ("increasing", "decreasing"))
         self._require_order("make_monotone")
         (old,) = self.value_curves
         return self._changed(monotone(old.curve, direction, self.x, self.counts)), f"made {direction}"

@@ -11,7 +11,6 @@ smoothness coordinates of every group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -25,11 +24,11 @@ from sparsenam.convex.path import solve_and_certify
 from sparsenam.convex.problem import Certificate, ConvexPoint
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
-from sparsenam.selection.choose import FamilyLoss, HeldOutJudge, Turning, walk, with_empty
+from sparsenam.selection.choose import FamilyLoss, HeldOutJudge, Turning, curve_of, with_empty
 from sparsenam.selection.curve import Compact, CVCurve, Indices, Rule, Splits, held_out_counts
 from sparsenam.selection.task import SCREEN_BINS, SCREEN_CODES, WIDE, Codes, bin_codes
 from sparsenam.smooth.grid import GridAxis, hats
-from sparsenam.tables.sample import Matrix, Vector
+from sparsenam.tables.sample import Matrix, PreparedSample, Vector
 
 Tables = NDArray[np.float64]
 
@@ -37,11 +36,9 @@ CUTS = (1, 2, 4)  # neighbouring bins joined into one
 FEWEST_CELL_ROWS = 5  # rows that a cell must hold: without, single outliers let hundreds of pairs pass
 CLIP = 3.0  # robust deviations at which residuals of real numbers are cut off, for the same reason
 CLUMPED = 0.3  # robust over standard deviation below which residuals are those of counts or classes, and stay
-PAIR_ROWS_AT_ONCE = 2**17  # rows × pairs counted together: they and their indices stay in the cache
 TESTED = 512  # pairs whose tables are held together
 LEAST_P = 1e-300  # p-value that is told from 0
 SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
-EXACT_ROWS = 2**16  # rows whose number and sum fit into one double
 INTERVALS = 5  # along either axis of the grid that stands for a pair while it is chosen
 PAIR_FREEDOM = 8.0  # degrees of freedom of a pair, as 3 are those of a column
 MOST_PAIR_NODES = 80  # nodes of a pair with wide categories: those with the most rows
@@ -164,38 +161,14 @@ def additive_gain(tables: Tables) -> tuple[Vector, Vector]:
 
 
 def _tables(codes: Codes, residual: Matrix, weights: Matrix, pairs: NDArray[np.intp]) -> Tables:
-    """Return the tables of some pairs, (pairs, 1 + 2 · outputs, codes, codes).
+    """Return the tables of some pairs, (pairs, 1 + 2 · outputs, codes, codes)."""
+    from sparsenam.convex.kernels import add_tables  # and numba, which few other fits of small tables need
 
-    A number of rows and a sum of residuals fit into one double, the sum scaled to stay below ½ in all.
-    """
-    rows, cells, outputs = codes.shape[1], SCREEN_CODES * SCREEN_CODES, residual.shape[1]
-    unit = max(float(np.abs(residual).max(initial=0.0)), 1e-300) * 4.0 * EXACT_ROWS
-    packed = 1.0 + residual / unit
-    constant = [bool(np.all(weights[:, output] == weights[0, output])) for output in range(outputs)]
-    tables = np.zeros((len(pairs), 1 + 2 * outputs, cells))
-    length = min(rows, EXACT_ROWS)
-    height = max(1, PAIR_ROWS_AT_ONCE // max(length, 1))
-    for first in range(0, len(pairs), height):
-        block = slice(first, min(first + height, len(pairs)))
-        count = block.stop - block.start
-        offsets = (np.arange(count) * cells)[:, None]
-        for start in range(0, rows, length):
-            part = slice(start, start + length)
-            index = codes[pairs[block, 0], part] * SCREEN_CODES + codes[pairs[block, 1], part]
-            index += offsets
-            flat = index.ravel()
-            for output in range(outputs):
-                sums = np.bincount(flat, np.tile(packed[part, output], count), count * cells).reshape(count, cells)
-                counts = np.rint(sums)
-                tables[block, 1 + 2 * output] += (sums - counts) * unit
-                if output == 0:
-                    tables[block, 0] += counts
-                if constant[output]:
-                    tables[block, 2 + 2 * output] += counts * weights[0, output]
-                else:
-                    mass = np.bincount(flat, np.tile(weights[part, output], count), count * cells)
-                    tables[block, 2 + 2 * output] += mass.reshape(count, cells)
-    return tables.reshape(len(pairs), 1 + 2 * outputs, SCREEN_CODES, SCREEN_CODES)
+    by_output = np.stack([residual.T, weights.T], axis=1)
+    values = np.concatenate([np.ones((1, len(residual))), by_output.reshape(-1, len(residual))])
+    tables = np.zeros((len(pairs), len(values), SCREEN_CODES, SCREEN_CODES))
+    add_tables(codes, pairs, values, tables)
+    return tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,32 +199,32 @@ class PairTask:
 
     Attributes
     ----------
-    x
-        Scaled terms, shape (terms, rows), NaN where absent; ``levels`` marks codes of unordered levels.
+    prepared
+        The rows and their scaled terms.
     candidates
-        The two terms of each candidate, shape (pairs, 2); ``names`` are what they are called.
+        The two terms of each candidate, shape (pairs, 2).
     response, weights
         The mains' fit as a squared error: response (rows, outputs) under weights (rows,).
     null_loss
         The mean loss of the empty model in these units.
-    count
-        The number of observations.
     mains
         Columns (k, rows) of the mains of all terms in question, on which pairs are residualised.
     n_tested
         The number of pairs that the candidates come from.
     """
 
-    x: Matrix
-    levels: NDArray[np.bool_]
+    prepared: PreparedSample
     candidates: Indices
-    names: Sequence[str]
     response: Matrix
     weights: Vector
     null_loss: float
-    count: float
     mains: Matrix
     n_tested: int
+
+    @property
+    def names(self) -> list[str]:
+        """What the candidates are called."""
+        return [" × ".join(self.prepared.names[int(term)] for term in pair) for pair in self.candidates]
 
 
 def choose_pairs(
@@ -267,26 +240,20 @@ def choose_pairs(
     variance = float(np.average(task.response**2, axis=0, weights=weights).mean())
     target = task.response / np.sqrt(variance)
     counts = held_out_counts(splits, len(target))
-    loss = FamilyLoss(weights * (counts > 0), counts, task.count, family, target)
+    loss = FamilyLoss(weights * (counts > 0), counts, float(task.prepared.weights.sum()), family, target)
     judge, turning = HeldOutJudge(design, target, family, weights, splits, loss), Turning(loss.weights)
-    done = 0
-
-    def judged(point: ConvexPoint) -> Vector:
-        nonlocal done
-        losses, done = judge.losses(point.supports), done + 1
-        context.progress.report("pairs", done, PAIR_POINTS + 1)
-        return losses
-
-    def is_enough(point: ConvexPoint, losses: Vector) -> bool:
-        return turning.has_passed(point, losses) or context.clock.passed()
-
-    free = np.zeros(0, dtype=np.intp)
-    walked = walk(with_empty(judge.path(penalty, PAIR_POINTS), free), judged, is_enough)
-    curve = walked.curve(loss.weights, task.n_tested, null_loss=task.null_loss / variance)
+    points, losses = list[ConvexPoint](), list[Vector]()
+    for point in with_empty(judge.path(penalty, PAIR_POINTS), np.zeros(0, dtype=np.intp)):
+        points.append(point)
+        losses.append(judge.losses(point.supports))
+        context.progress.report("pairs", len(points), PAIR_POINTS + 1)
+        if turning.has_passed(point, losses[-1]) or context.clock.passed():
+            break
+    curve = curve_of(points, losses, loss.weights, task.n_tested, null_loss=task.null_loss / variance)
     taken = curve.choose(FewPairs(rule.share) if isinstance(rule, Compact) else rule)
     if most is not None and curve.n_features[taken] > most:  # of too few pairs, the best: a margin would leave fewer
         taken = curve.choose("best", most)
-    point, certificate = walked.points[taken], None
+    point, certificate = points[taken], None
     if taken:  # the proof that the pairs left out are 0 at this alpha, None where rounding forbids one
         certificate = solve_and_certify(judge.problem.first(), penalty, point.alpha, task.names).certificate
     return point.supports[0], certificate
@@ -294,9 +261,11 @@ def choose_pairs(
 
 def _design(task: PairTask) -> GroupedDesign:
     """Return the groups of the candidates: hats less their projection on the mains."""
-    x, candidates, weights = task.x, task.candidates, task.weights
-    used = np.unique(candidates)
-    axes = {int(term): GridAxis.of(x[term], weights, INTERVALS, bool(task.levels[term])) for term in used}
+    x, candidates, weights = task.prepared.x, task.candidates, task.weights
+    levels = task.prepared.levels
+    axes = {
+        term: GridAxis.of(x[term], weights, INTERVALS, bool(levels[term])) for term in set(candidates.ravel().tolist())
+    }
     centred = task.mains - np.average(task.mains, axis=1, weights=weights)[:, None]
     gram = (centred * weights) @ centred.T
     gram[np.diag_indices(len(gram))] += 1e-8 * max(float(np.trace(gram)) / max(len(gram), 1), 1e-300)

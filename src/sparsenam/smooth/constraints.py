@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import block_diag, csr_array, eye_array
 
 from sparsenam.convex.ramps import NEAREST_KNOTS, Ramps, distinct, place_ramps, slots
 from sparsenam.errors import InputError, describe, nearest
 from sparsenam.model import FittedCurve
-from sparsenam.smooth.design import Layout, covariances, factorised, prior_traces, solved
+from sparsenam.smooth.design import Layout, Posterior, covariances, factorised, solved
 from sparsenam.tables.sample import Matrix, Vector
 
 Mask = NDArray[np.bool_]
+Sparse = csr_array[np.float64]
 
 SIGNS = {"increasing": 1, "decreasing": -1}
 BENDS = {"convex": 1, "concave": -1}
@@ -88,16 +90,15 @@ def _contradiction(words: list[str], signs: set[str], bends: set[str], forms: se
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TermCone:
-    """The inequalities of one term with increments β (m,), as γ ≥ 0 for coordinates γ (m,) of β.
+    """The inequalities of one term with increments β (m,), as γ ≥ 0 for the coordinates γ (m,) in β = Cγ.
 
-    Where only a sign is asked for, γ = ±β. For a bend γ₁ is the slope β/h at the end where slopes are least, times
-    ``factor``, and the others are its changes from there on; ``flipped`` where that end is the right one. ``bound``
-    (m,) marks the coordinates that must not be negative. Increments whose γ is 0 have the slope of their neighbour.
+    Where only a sign is asked for, C is ± the identity. For a bend γ₁ is ± the slope at the end where slopes are least,
+    and the others are the changes of the slope from there on. ``directions`` is C, (m, m), and ``bound`` (m,) marks the
+    coordinates that must not be negative.
     """
 
-    factor: float
-    widths: Vector | None
-    flipped: bool
+    shape: Shape
+    directions: Sparse
     bound: Mask
 
     @classmethod
@@ -105,89 +106,30 @@ class TermCone:
         """Return the cone of a shape for these ramps; for a shape that asks for nothing, all of the space."""
         bound = np.full(ramps.size, not shape.is_free)
         if shape.bend == 0:
-            return cls(float(shape.sign or 1), None, False, bound)
+            return cls(shape, csr_array(float(shape.sign or 1) * eye_array(ramps.size)), bound)
         bound[0] = shape.sign != 0
-        flipped = shape.sign == -shape.bend
-        return cls(float(-shape.bend if flipped else shape.bend), np.diff(ramps.knots), flipped, bound)
+        beyond = np.tri(ramps.size)
+        if shape.sign == -shape.bend:  # slopes are least at the right end
+            beyond = -beyond[::-1]
+        return cls(shape, csr_array(shape.bend * np.diff(ramps.knots)[:, None] * beyond), bound)
 
-    def _turned(self, values: Matrix) -> Matrix:
-        return values[::-1] if self.flipped else values
+    def face(self, zero: Mask) -> Sparse:
+        """Return a basis (m, free) of the increments for which some γ are 0: neighbours of one slope move together."""
+        basis = csr_array(self.directions[:, ~zero])
+        if self.shape.bend and not zero.all():
+            count = basis.shape[1]
+            basis = csr_array(basis @ (eye_array(count) - eye_array(count, k=-1)))
+            basis.eliminate_zeros()
+        return basis
 
-    def coordinates(self, beta: Vector) -> Vector:
-        """Return γ of increments (m,)."""
-        if self.widths is None:
-            return self.factor * beta
-        return self.factor * np.diff(self._turned(beta / self.widths), prepend=0.0)
-
-    def multipliers(self, gradient: Vector) -> Vector:
-        """Return the derivatives by γ from those by β, both (m,)."""
-        if self.widths is None:
-            return self.factor * gradient
-        return self.factor * np.cumsum(self._turned(self.widths * gradient)[::-1])[::-1]
-
-    def curvatures(self, hessian: Matrix) -> Vector:
-        """Return the second derivatives by each γ (m,) from the Hessian in β (m, m)."""
-        if self.widths is None:
-            return hessian.diagonal()
-        whole = self.widths[:, None] * hessian * self.widths
-        whole = whole if self.flipped else whole[::-1, ::-1]
-        return np.cumsum(np.cumsum(whole, axis=0), axis=1).diagonal()[::-1]
-
-    def merged(self, zero: Mask) -> Merged:
-        """Return the free directions once some γ are 0.
-
-        Neighbours of one slope move as one ramp; with nothing at 0 every increment is a direction.
-        """
-        if self.widths is None:
-            return Merged(np.where(zero, -1, np.cumsum(~zero) - 1), np.ones(zero.size))
-        starts = ~zero
-        starts[0] |= not self.bound[0]
-        places, widths = np.cumsum(starts) - 1, self._turned(self.widths)
-        totals = np.bincount(places + 1, widths, int(places[-1]) + 2)
-        shares = np.where(places < 0, 0.0, widths / totals[places + 1])
-        if self.flipped:
-            places, shares = np.where(places < 0, -1, places[-1] - places)[::-1], shares[::-1]
-        return Merged(places, shares)
+    def coordinates(self, free: Vector) -> Vector:
+        """Return the γ that are not 0 from coefficients (free,) of that basis."""
+        return np.diff(free, prepend=0.0) if self.shape.bend else free
 
     def inside(self, beta: Matrix) -> Matrix:
         """Return increments (m, r) without what rounding puts on the wrong side of a sign."""
-        return self.factor * np.maximum(self.factor * beta, 0.0) if self.bound.all() else beta
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Merged:
-    """A basis T of increments: of each the direction it belongs to, rising, or -1 for none, and its share (m,)."""
-
-    places: NDArray[np.intp]
-    shares: Vector
-
-    @property
-    def size(self) -> int:
-        """Number of directions."""
-        return int(self.places.max(initial=-1)) + 1
-
-    def within(self, matrix: Matrix) -> Matrix:
-        """Return TᵀMT for a symmetric M."""
-        return self.reduced(np.ascontiguousarray(self.reduced(matrix).T))
-
-    def spread(self, matrix: Matrix) -> Matrix:
-        """Return TMTᵀ for a symmetric M."""
-        return self.times(np.ascontiguousarray(self.times(matrix).T))
-
-    def reduced(self, values: Matrix) -> Matrix:
-        """Return Tᵀv for v of shape (m, r)."""
-        inside = np.flatnonzero(self.places >= 0)
-        if not inside.size:
-            return np.zeros((0, values.shape[1]))
-        starts = np.flatnonzero(np.diff(self.places[inside], prepend=-1))
-        return np.add.reduceat(self.shares[inside, None] * values[inside], starts, axis=0)
-
-    def times(self, values: Matrix) -> Matrix:
-        """Return Tv for v of shape (directions, r)."""
-        inside = self.places >= 0
-        found = np.zeros((inside.size, values.shape[1]))
-        found[inside] = self.shares[inside, None] * values[self.places[inside]]
-        return found
+        sign = self.shape.sign
+        return sign * np.maximum(sign * beta, 0.0) if sign else beta
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,22 +147,18 @@ class Cone:
         given = ((ramps, shapes.get(term, Shape())) for term, ramps in enumerate(layout.ramps))
         return cls(layout, tuple(TermCone.of(ramps, shape) for ramps, shape in given))
 
-    @property
-    def bound(self) -> Mask:
-        """Which coordinates must not be negative, shape (columns,)."""
-        return np.concatenate([term.bound for term in self.terms])
-
     def inside(self, coefficients: Matrix) -> Matrix:
         """Return coefficients (columns, outputs) without what rounding puts outside of a sign."""
         return np.concatenate([term.inside(coefficients[place]) for term, place in self.parts()])
 
-    def coordinates(self, beta: Vector) -> Vector:
-        """Return γ of coefficients (columns,)."""
-        return np.concatenate([term.coordinates(beta[place]) for term, place in self.parts()])
-
     def parts(self) -> zip[tuple[TermCone, slice]]:
         """Return the terms and their columns."""
         return zip(self.terms, self.layout.slices, strict=True)
+
+
+def dense(product: object) -> Matrix:
+    """Return a product with sparse matrices as an array."""
+    return np.asarray(product, dtype=np.float64)
 
 
 JUMP_WIDTH = 1e-6  # width of a jump, as a share of the gap between the two values beside it
@@ -320,23 +258,54 @@ class ConeSolution:
 
 
 class Face:
-    """H = gram/noise + P on the coefficients of which some coordinates are 0; its basis T are ramps, some merged."""
+    """The part of a cone in which some coordinates are 0, and H = gram/noise + P there.
 
-    def __init__(self, cone: Cone, zero: Mask, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> None:
-        self.parts = [term.merged(zero[place]) for term, place in cone.parts()]
-        slices = slots([part.size for part in self.parts])
-        places = [
-            np.where(part.places < 0, -1, part.places + place.start)
-            for part, place in zip(self.parts, slices, strict=True)
-        ]
-        self.basis = Merged(np.concatenate(places), np.concatenate([part.shares for part in self.parts]))
-        self.layout = Layout((), slices, (), cone.layout.jumping)
-        self.precisions = [part.within(each) for part, each in zip(self.parts, precisions, strict=True)]
-        self.factors = factorised(self.layout, self.basis.within(gram), self.precisions, noise)
+    ``bases`` (m_j, free_j) span the increments of each term that are left, ``basis`` those of all.
+    """
 
-    def minimum(self, moment: Vector) -> Vector:
-        """Return the best β on the face, shape (columns,)."""
-        return self.basis.times(solved(self.factors, self.basis.reduced(moment[:, None])))[:, 0]
+    def __init__(self, cone: Cone, zero: Mask, gram: Matrix, strengths: Sequence[Vector], noise: float) -> None:
+        layout, self.cone, self.zero = cone.layout, cone, zero
+        self.bases = [term.face(zero[place]) for term, place in cone.parts()]
+        self.basis = csr_array(block_diag(self.bases))
+        self.layout = Layout(
+            (),
+            slots([basis.shape[1] for basis in self.bases]),
+            tuple(
+                tuple(dense(basis.T @ matrix @ basis) for matrix in matrices)
+                for basis, matrices in zip(self.bases, layout.roughness, strict=True)
+            ),
+            layout.jumping,
+        )
+        parts = zip(strengths, layout.jumping, layout.slices, strict=True)  # where a term jumps, one for each increment
+        self.strengths = [each[~zero[place]] if jumps else each for each, jumps, place in parts]
+        self.precisions = self.layout.precisions(self.strengths)
+        self.factors = factorised(self.layout, dense(self.basis.T @ gram @ self.basis), self.precisions, noise)
+
+    def minimum(self, moment: Vector) -> tuple[Vector, Vector]:
+        """Return the best β on the face and its γ, both (columns,)."""
+        free = solved(self.factors, dense(self.basis.T @ moment)[:, None])[:, 0]
+        gamma = np.zeros(self.zero.size)
+        parts = zip(self.cone.terms, self.layout.slices, strict=True)
+        gamma[~self.zero] = np.concatenate([term.coordinates(free[place]) for term, place in parts])
+        return dense(self.basis @ free), gamma
+
+    def solution(self, beta: Vector) -> ConeSolution:
+        """Return what is known of β, the minimum on the face."""
+        found, freedom = covariances(self.layout, *self.factors, self.precisions)
+        traces = Posterior(self.layout, self.strengths, *self.factors, found, freedom).traces
+        for term, place in enumerate(self.cone.layout.slices):
+            if self.layout.jumping[term]:
+                spread = np.zeros(self.zero[place].size)
+                spread[~self.zero[place]] = traces[term]
+                traces[term] = spread
+        return ConeSolution(
+            beta=beta,
+            zero=self.zero,
+            covariances=tuple(dense(basis @ each @ basis.T) for basis, each in zip(self.bases, found, strict=True)),
+            degrees_of_freedom=freedom,
+            traces=tuple(traces),
+            dimensions=np.array([basis.shape[1] for basis in self.bases], dtype=np.float64),
+        )
 
 
 class ConeSolver:
@@ -344,16 +313,9 @@ class ConeSolver:
 
     def __init__(self, cone: Cone, outputs: int) -> None:
         self.cone = cone
+        self.bound: Mask = np.concatenate([term.bound for term in cone.terms])
+        self.directions = csr_array(block_diag([term.directions for term in cone.terms]))
         self.zeros = [np.zeros(cone.layout.size, dtype=np.bool_) for _ in range(outputs)]
-
-    def minima(
-        self, grams: Sequence[Matrix], strengths: Sequence[Vector], noise: float, pull: Matrix, start: Matrix
-    ) -> list[ConeSolution]:
-        """Return the minimum of each output, with a Gram matrix each; ``pull`` and ``start`` are (columns, outputs)."""
-        return [
-            self.minimum(output, gram, strengths, noise, pull[:, output], start[:, output])
-            for output, gram in enumerate(grams)
-        ]
 
     def minimum(
         self, output: int, gram: Matrix, strengths: Sequence[Vector], noise: float, pull: Vector, start: Vector
@@ -364,17 +326,20 @@ class ConeSolver:
         once while their number falls, else the last of them alone: block principal pivoting (Júdice and Pires, 1994),
         which ends at the one solution.
         """
-        cone, layout = self.cone, self.cone.layout
-        precisions = layout.precisions(strengths)
-        hessian = layout.added(gram / noise, precisions)
+        layout = self.cone.layout
+        hessian = layout.added(gram / noise, layout.precisions(strengths))
         moment = pull + hessian @ start
-        curvatures = np.concatenate([term.curvatures(hessian[place, place]) for term, place in cone.parts()])
-        roots = np.sqrt(np.maximum(curvatures, np.finfo(float).tiny))
+        parts = ((term.directions, hessian[place, place]) for term, place in self.cone.parts())
+        curvatures = [dense(directions.T @ block @ directions).diagonal() for directions, block in parts]
+        roots = np.sqrt(np.maximum(np.concatenate(curvatures), np.finfo(float).tiny))
         zero, fewest, patience = self.zeros[output], layout.size + 1, EXCHANGE_PATIENCE
-        face = Face(cone, zero, gram, precisions, noise)
-        beta = face.minimum(moment)
+        face = Face(self.cone, zero, gram, strengths, noise)
+        beta, gamma = face.minimum(moment)
         for _ in range(EXCHANGES):
-            wrong = self._wrong(zero, beta, hessian @ beta - moment, float(moment @ beta), roots)
+            # negative coordinates, and those at 0 that would rather not be, beyond rounding
+            size = EXCHANGE_TOLERANCE * np.sqrt(max(float(moment @ beta), np.finfo(float).tiny))
+            multipliers = dense(self.directions.T @ (hessian @ beta - moment))
+            wrong: Mask = self.bound & (np.where(zero, multipliers / roots, gamma * roots) < -size)
             count = int(wrong.sum())
             if count == 0:
                 break
@@ -382,35 +347,7 @@ class ConeSolver:
             if patience < 0:
                 wrong[: int(np.flatnonzero(wrong)[-1])] = False
             zero = zero ^ wrong
-            face = Face(cone, zero, gram, precisions, noise)
-            beta = face.minimum(moment)
+            face = Face(self.cone, zero, gram, strengths, noise)
+            beta, gamma = face.minimum(moment)
         self.zeros[output] = zero
-        return self._solution(face, beta, zero, strengths)
-
-    def _wrong(self, zero: Mask, beta: Vector, gradient: Vector, explained: float, roots: Vector) -> Mask:
-        """Return the coordinates that are negative, and those at 0 that would rather not be, beyond rounding."""
-        size = EXCHANGE_TOLERANCE * np.sqrt(max(explained, np.finfo(float).tiny))
-        multipliers = np.concatenate([term.multipliers(gradient[place]) for term, place in self.cone.parts()])
-        low: Mask = self.cone.coordinates(beta) * roots < -size
-        held: Mask = multipliers < -size * roots
-        return self.cone.bound & ((zero & held) | (~zero & low))
-
-    def _solution(self, face: Face, beta: Vector, zero: Mask, strengths: Sequence[Vector]) -> ConeSolution:
-        blocks, freedom = covariances(face.layout, *face.factors, face.precisions)
-        traces: list[Vector] = []
-        for term, (precision, strength) in enumerate(zip(face.precisions, strengths, strict=True)):
-            if face.layout.jumping[term]:  # a term that jumps has no bend, so that its increments are free or at 0
-                traces.append(np.where(zero[self.cone.layout.slices[term]], 0.0, 1.0 / strength))
-            elif len(precision):
-                matrices = [face.parts[term].within(matrix) for matrix in self.cone.layout.roughness[term]]
-                traces.append(prior_traces(precision, strength, matrices))
-            else:
-                traces.append(np.zeros(len(strength)))
-        return ConeSolution(
-            beta=self.cone.inside(beta[:, None])[:, 0],
-            zero=zero,
-            covariances=tuple(part.spread(block) for part, block in zip(face.parts, blocks, strict=True)),
-            degrees_of_freedom=freedom,
-            traces=tuple(traces),
-            dimensions=np.array([part.size for part in face.parts], dtype=np.float64),
-        )
+        return face.solution(beta)

@@ -305,6 +305,18 @@ def posterior(layout: Layout, gram: Matrix, strengths: Sequence[Vector], noise: 
     return Posterior(layout, strengths, factor, scales, *covariances(layout, factor, scales, precisions))
 
 
+class Factor(Protocol):
+    """A factorised matrix."""
+
+    def solve(self, pull: Matrix, /) -> Matrix: ...
+
+
+def solved_by_output(factors: Sequence[Factor], pull: Matrix) -> Matrix:
+    """Return H⁻¹ times ``pull``, both (columns, outputs), for a factorised H of each output, or one for all."""
+    parts = [pull] if len(factors) == 1 else np.split(pull, pull.shape[1], axis=1)
+    return np.hstack([factor.solve(part) for factor, part in zip(factors, parts, strict=True)])
+
+
 def covariances(
     layout: Layout, factor: Matrix, scales: Vector, precisions: Sequence[Matrix]
 ) -> tuple[tuple[Matrix, ...], Vector]:
@@ -391,9 +403,9 @@ def pulled(strength: Array, gained: Array) -> Array:
 
 
 def prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix]) -> Vector:
-    """Return tr(Pⱼ⁻¹Sᵢ) for each Sᵢ of one term, shape (matrices,); it is m/λ where Pⱼ is λS."""
+    """Return tr(Pⱼ⁻¹Sᵢ) for each Sᵢ of one term, shape (matrices,); m/λ where Pⱼ is λS, 0 where m is 0."""
     size = precision.shape[0]
-    if len(matrices) == 1:
+    if len(matrices) == 1 or not size:
         return size / strengths
     safe = precision + 1e-14 * np.trace(precision) / size * np.eye(size)
     prior = np.asarray(np.linalg.inv(safe), dtype=np.float64)
