@@ -12,7 +12,7 @@ from scipy import sparse
 
 from sparsenam.codec import pack, unpack
 from sparsenam.errors import ConstantColumnWarning, IdentifierWarning, InputError
-from sparsenam.explain.local import CellTexts, read_cells
+from sparsenam.explain.local import cell_texts, read_cells
 from sparsenam.penalties import GroupLasso, spread
 from sparsenam.tables import (
     OTHER_LEVELS,
@@ -239,8 +239,8 @@ def test_truth_values_written_as_texts_of_0_and_1_are_the_same_levels(train):
     assert [encoder.encode(pd.DataFrame({"x": [text]}))[0, 0] for text in texts] == codes
     assert [known_value(encoder.columns[0], text) for text in texts] == codes
     (cells,) = read_cells(encoder, pd.DataFrame({"x": texts}))
-    shown = CellTexts.of(encoder.columns[0], cells)
-    assert [shown.quoted(row) for row in range(7)] == [f"'{bool(1 - code)}'" for code in codes]
+    shown = [words for _, words in cell_texts(encoder.columns[0], cells)]
+    assert shown == [f"x '{bool(1 - code)}'" for code in codes]
     with pytest.warns(UnseenLevelWarning):
         assert np.isnan(encoder.encode(pd.DataFrame({"x": ["01", "2", "true"]}))[:, 0]).all()
 

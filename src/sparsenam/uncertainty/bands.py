@@ -226,8 +226,8 @@ def _covariances(posterior: FitPosterior, term: int) -> list[Matrix]:
     strengths, beta = posterior.fit.strengths[term], posterior.fit.parts[term]
     precision = posterior.layout.take([term]).precisions([strengths])[0]
     shared = beta.shape[1] // len(posterior.posteriors)  # outputs that have one posterior
-    known = [part.covariances[term] for part in posterior.posteriors]
-    freedoms = [float(band_freedom(part.degrees_of_freedom)[term]) for part in posterior.posteriors]
+    known = [part.spread.covariances[term] for part in posterior.posteriors]
+    freedoms = [float(band_freedom(part.spread.degrees_of_freedom)[term]) for part in posterior.posteriors]
     wider = [_with_freedom(each, precision, freedom) for each, freedom in zip(known, freedoms, strict=True)]
     factors = _of_smoothness(posterior.layout.roughness[term], strengths, precision, known * shared, beta)
     return [each + factor @ factor.T for each, factor in zip(wider * shared, factors, strict=True)]
