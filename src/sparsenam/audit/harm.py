@@ -125,13 +125,10 @@ def harms(
 
 
 def holm(p_values: Vector) -> Vector:
-    """Return Holm's corrected p-values, shape (tests,); NaN stays and does not count."""
-    corrected = np.full(p_values.size, np.nan)
-    tested = np.flatnonzero(~np.isnan(p_values))
-    order = tested[np.argsort(p_values[tested], kind="stable")]
+    """Return Holm's corrected p-values, shape (tests,)."""
+    order = np.argsort(p_values, kind="stable")
     steps = np.arange(order.size, 0, -1) * p_values[order]
-    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return corrected
+    return np.minimum(np.maximum.accumulate(steps), 1.0)[np.argsort(order)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
@@ -226,8 +226,8 @@ def _covariances(posterior: FitPosterior, term: int) -> list[Matrix]:
     strengths, beta = posterior.fit.strengths[term], posterior.fit.parts[term]
     precision = posterior.layout.take([term]).precisions([strengths])[0]
     shared = beta.shape[1] // len(posterior.posteriors)  # outputs that have one posterior
-    known = [part.covariances[term] for part in posterior.posteriors]
-    freedoms = [float(band_freedom(part.degrees_of_freedom)[term]) for part in posterior.posteriors]
+    known = [part.spread.covariances[term] for part in posterior.posteriors]
+    freedoms = [float(band_freedom(part.spread.degrees_of_freedom)[term]) for part in posterior.posteriors]
     wider = [_with_freedom(each, precision, freedom) for each, freedom in zip(known, freedoms, strict=True)]
     factors = _of_smoothness(posterior.layout.roughness[term], strengths, precision, known * shared, beta)
     return [each + factor @ factor.T for each, factor in zip(wider * shared, factors, strict=True)]
@@ -273,9 +273,9 @@ def _with_freedom(covariance: Matrix, precision: Matrix, freedom: float) -> Matr
     wanted = min(freedom, size - 0.02)  # as many as it has ramps would leave no prior
     if size - float(np.sum(covariance * precision)) >= wanted:
         return covariance
-    root = _root(precision)
-    # LᵀVL has the eigenvalues 1/(μ + 1): read off without a difference of large numbers
-    values, vectors = np.linalg.eigh(root.T @ covariance @ root)
+    jitter = 1e-12 * np.diag(precision.diagonal())
+    # VPu = u/(μ + 1): read off without a difference of large numbers
+    values, vectors = eigh(covariance, precision + jitter, type=2)
     information = 1.0 / np.clip(values, 1e-12, 1.0) - 1.0
 
     def surplus(log_t: float) -> float:
@@ -285,16 +285,8 @@ def _with_freedom(covariance: Matrix, precision: Matrix, freedom: float) -> Matr
     if known.size <= wanted or surplus(0.0) >= 0.0:
         return covariance
     t = float(np.exp(brentq(surplus, float(np.log(known.min())) - 20.0, 0.0)))
-    spread = solve_triangular(root, vectors, lower=True, trans="T") / np.sqrt(information + t)
+    spread = vectors / np.sqrt(information + t)
     return spread @ spread.T
-
-
-def _root(precision: Matrix) -> Matrix:
-    """Return the lower L with P = LLᵀ, with as much jitter as rounding asks for."""
-    scales = 1.0 / np.sqrt(np.maximum(precision.diagonal(), np.finfo(float).tiny))
-    scaled = precision * scales * scales[:, None]
-    scaled[np.diag_indices(len(scaled))] += 1e-12
-    return cholesky(scaled, lower=True) / scales[:, None]
 
 
 def _add_margins(bands: dict[int, TermBand], spread: PairSpread, places: list[int]) -> None:

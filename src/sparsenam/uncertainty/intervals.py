@@ -161,7 +161,7 @@ def _group_term(fit: Fit, groups: ColumnName | None, residuals: Residuals, scale
         return term
     if scale == "constant" and residuals.scaled is not None:
         raise InputError(describe("groups", "scale='auto' beside them", "scale='constant'", "leave scale out"))
-    names = [fit.encoder.names[fit.encoder.terms[found.term].column] for found in kept]
+    names = list(dict.fromkeys(fit.encoder.names[fit.encoder.terms[found.term].column] for found in kept))
     expected = f"a column whose levels are kept ({listed(names)})" if names else "a column of 2 to 20 levels"
     remedy = "choose another, or name it in calibrate(X, y, groups=…)"
     raise InputError(describe("groups", expected, repr(groups), remedy))
@@ -220,13 +220,13 @@ def _limits(
     are too few, or where the value is unknown, with all.
     """
     found, lacking = np.tile(limits(tables.tables), (cells.size, 1, 1)), list[float]()
-    for group in tables.levels:
-        for value, parts in zip(group.values, group.tables, strict=True) if group.term == term else ():
-            inside = limits(parts)
+    for level in tables.levels:
+        if level.term == term:
+            inside = limits(level.tables)
             if np.isfinite(inside).all():
-                found[cells == value] = inside
+                found[cells == level.value] = inside
             else:
-                lacking.append(value)
+                lacking.append(level.value)
     return found, lacking
 
 

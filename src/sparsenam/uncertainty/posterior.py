@@ -16,7 +16,7 @@ from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import finish
 from sparsenam.selection.task import SCREEN_BINS, SCREEN_CODES, bin_codes
-from sparsenam.smooth.design import Layout, Posterior, RampDesign, WeightedGram, posterior, ramps_of
+from sparsenam.smooth.design import Layout, Posterior, RampDesign, WeightedGram, ramps_of
 from sparsenam.smooth.engine import SmoothFit, SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import MemoryRows
 from sparsenam.tables import PreparedSample, Scaling
@@ -69,13 +69,13 @@ class FitPosterior:
         if not task.family.is_quadratic:
             weights = tuple(task.weights * bend for bend in task.curvatures(scores))
         grams = tuple(design.weighted_gram(each) for each in weights)
-        posteriors = tuple(posterior(layout, gram.matrix, fit.strengths, fit.noise) for gram in grams)
+        posteriors = tuple(Posterior(layout, gram.matrix, fit.strengths, fit.noise) for gram in grams)
         return cls(task, fit, layout, design, scores, weights, grams, posteriors)
 
     @property
     def degrees_of_freedom(self) -> Vector:
         """Those of each term, the mean over outputs, shape (terms,)."""
-        return np.mean([each.degrees_of_freedom for each in self.posteriors], axis=0)
+        return np.mean([each.spread.degrees_of_freedom for each in self.posteriors], axis=0)
 
 
 def leverages(known: FitPosterior, rows: Indices, extra: float = 0.0) -> Matrix:

@@ -94,16 +94,16 @@ class OrderStatistics:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelTables:
-    """The numbers of the rows in which a term has each of a few values, one table for each output."""
+    """The numbers of the rows in which a term has some value, one table for each output."""
 
     term: Count
-    values: tuple[float, ...]
-    tables: tuple[tuple[OrderStatistics, ...], ...]
+    value: float
+    tables: tuple[OrderStatistics, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ErrorTables:
-    """Errors over the spread expected of them: of all rows, one table for each output, and by the values of terms.
+    """Errors over the spread expected of them: of all rows, one table for each output, and of the levels of terms.
 
     ``spread`` says how the logarithm of the spread (rows, outputs) depends on the encoded terms, with the score as one
     more term after them; None where it is constant.
@@ -133,12 +133,9 @@ class ErrorTables:
             columns = errors[rows].T
             return tuple(OrderStatistics.of(each, weights[rows], fineness, both_ends=both_ends) for each in columns)
 
-        by_term: list[LevelTables] = []
-        for term in few:
-            values = [float(value) for value in np.unique(terms[:, term]) if not math.isnan(value)]
-            found = tuple(tables(terms[:, term] == value, COARSE) for value in values)
-            by_term.append(LevelTables(term, tuple(values), found))
-        return cls(tables(np.ones(len(errors), dtype=np.bool_), FINE), tuple(by_term), spread)
+        levels = [(term, value) for term in few for value in np.unique(terms[:, term]) if not math.isnan(value)]
+        by_level = [LevelTables(term, float(each), tables(terms[:, term] == each, COARSE)) for term, each in levels]
+        return cls(tables(np.ones(len(errors), dtype=np.bool_), FINE), tuple(by_level), spread)
 
     def spreads(self, terms: Matrix, scores: Matrix) -> Matrix:
         """Return the spread of each row, shape (rows, outputs), 1 on average."""
