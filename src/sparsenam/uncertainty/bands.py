@@ -367,8 +367,8 @@ def effect_bands(
     without |= {edit.column: "it was edited after the fit" for edit in fit.edits if edit.column is not None}
     half[:, [encoder.places[name] for name in without]] = np.nan
     half[_never_seen(fit, terms)] = np.nan
-    limits = _with_limits(model, fit.by_column(model.effects(terms)), half, scale)
-    pair_limits = _with_limits(model, pair_effect, pair_half, scale)
+    limits = _on_scale(model, fit.by_column(model.effects(terms)), half, scale)
+    pair_limits = _on_scale(model, pair_effect, pair_half, scale)
     return EffectBands(*limits, *pair_limits, level, simultaneous, bands.verdict, bands.reason, without)
 
 
@@ -382,20 +382,22 @@ def _never_seen(fit: Fit, terms: NDArray[np.float64]) -> NDArray[np.bool_]:
     return found
 
 
-def _with_limits(
+def _on_scale(
     model: AdditiveModel, effect: NDArray[np.float64], half: NDArray[np.float64], scale: BandScale
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return effects on a scale, and the limits that lie ``half`` below and above them on that of the link."""
-    lower, upper = _on_scale(model, effect - half, scale), _on_scale(model, effect + half, scale)
-    return _on_scale(model, effect, scale), lower, upper
+    """Return effects (rows, columns[, outputs]) and the limits ``half`` below and above them on the link's scale.
 
-
-def _on_scale(model: AdditiveModel, effects: NDArray[np.float64], scale: BandScale) -> NDArray[np.float64]:
-    """Return effects (rows, columns[, outputs]) as they are, or as predictions beside average other columns."""
+    On that of the response they are predictions beside average other columns.
+    """
+    lower, upper = effect - half, effect + half
     if scale == "link":
-        return effects
-    if model.family.couples_outputs and model.intercept.size > 1:
-        expected, got = "outputs that do not hang on each other", f"{model.intercept.size} classes"
-        raise InputError(describe("scale", expected, got, "take scale='link'"))
+        return effect, lower, upper
     outputs = model.intercept.size
-    return model.family.mean(effects.reshape(-1, outputs) + model.intercept).reshape(effects.shape)
+    if model.family.couples_outputs and outputs > 1:
+        expected, got = "outputs that do not hang on each other", f"{outputs} classes"
+        raise InputError(describe("scale", expected, got, "take scale='link'"))
+
+    def mean(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        return model.family.mean(scores.reshape(-1, outputs) + model.intercept).reshape(scores.shape)
+
+    return mean(effect), mean(lower), mean(upper)

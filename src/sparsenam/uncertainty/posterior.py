@@ -20,7 +20,7 @@ from sparsenam.smooth.design import Layout, Posterior, RampDesign, WeightedGram,
 from sparsenam.smooth.engine import SmoothFit, SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import MemoryRows
 from sparsenam.tables import PreparedSample, Scaling
-from sparsenam.tables.sample import Grouping, Matrix, Vector
+from sparsenam.tables.sample import Grouping, Matrix, Vector, mean_and_deviation
 
 Indices = NDArray[np.intp]
 
@@ -172,10 +172,8 @@ def spread_of(
 
 def _with_score(prepared: PreparedSample, score: Vector) -> PreparedSample:
     """Return the sample with the score (rows,) as one more term, each term a group of its own."""
-    weights = prepared.weights
-    center = float(np.average(score, weights=weights))
-    scale = float(np.sqrt(np.average((score - center) ** 2, weights=weights)))
-    scale = scale if scale > 1e-12 * max(abs(center), 1.0) else 1.0
+    (center,), (scale,) = mean_and_deviation(score[:, None], prepared.weights)
+    scale = scale if scale > 0.0 else 1.0
     return replace(
         prepared,
         terms=np.append(prepared.terms, prepared.n_terms),
@@ -219,15 +217,13 @@ def _screened(x: Matrix, levels: NDArray[np.bool_], response: Matrix) -> Indices
             joined = np.where(codes == SCREEN_BINS, SCREEN_BINS, codes // cut) if not levels[term] else codes
             counts = np.bincount(joined, minlength=SCREEN_CODES)
             filled = counts > 0
-            gain = sum(
-                float(np.sum(np.bincount(joined, column, SCREEN_CODES)[filled] ** 2 / counts[filled]))
-                for column in centred.T
-            )
-            freed, below = outputs * (int(filled.sum()) - 1), outputs * (rows - int(filled.sum()))
+            n_filled = int(filled.sum())
+            freed, below = outputs * (n_filled - 1), outputs * (rows - n_filled)
             if freed < 1 or below < 1:
                 continue
-            ratio = (total - gain) / total if total > 0 else 1.0
-            p_value = float(np.asarray(betainc(0.5 * below, 0.5 * freed, min(max(ratio, 0.0), 1.0)), dtype=np.float64))
+            sums = np.stack([np.bincount(joined, column, SCREEN_CODES)[filled] for column in centred.T])
+            ratio = 1.0 - float(np.sum(sums**2 / counts[filled])) / total if total > 0 else 1.0
+            p_value = float(np.asarray(betainc(0.5 * below, 0.5 * freed, np.clip(ratio, 0.0, 1.0)), dtype=np.float64))
             log_p[term] = min(log_p[term], np.log(max(p_value, 1e-300) * len(CUTS)))
     passing = np.flatnonzero(log_p + np.log(len(x)) < np.log(SPREAD_LEVEL))
     return passing[np.argsort(log_p[passing], kind="stable")][:MOST_SPREAD_TERMS]

@@ -372,12 +372,9 @@ def few_valued(encoder: TableEncoder, terms: Matrix, asked: int | None = None) -
     """
     found: list[tuple[int, int]] = []
     for index, term in enumerate(encoder.terms):
-        if term.kind == "missing":
-            continue
-        cells = terms[:, index]
         most = FEW_VALUES if term.kind == "number" else MOST_GROUP_LEVELS
-        values = _n_values(cells, most)
-        if 2 <= values <= most:
+        values = _n_values(terms[:, index], most)
+        if term.kind != "missing" and 2 <= values <= most:
             found.append((0 if index == asked else values, index))
     sizes = np.cumsum([values for values, _ in sorted(found)])
     return [index for (_, index), total in zip(sorted(found), sizes, strict=True) if total <= MOST_TABLES]
