@@ -99,12 +99,6 @@ def remove(path: Path) -> None:
     Path(os.path.realpath(path)).unlink(missing_ok=True)
 
 
-def remove_if_empty(folder: Path) -> None:
-    """Remove a folder, unless something is in it."""
-    with suppress(OSError):
-        folder.rmdir()
-
-
 def check_folder(folder: Path) -> None:
     """Raise `OSError` unless a file can be written into a folder that is there."""
     try:

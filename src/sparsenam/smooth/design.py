@@ -305,6 +305,18 @@ def posterior(layout: Layout, gram: Matrix, strengths: Sequence[Vector], noise: 
     return Posterior(layout, strengths, factor, scales, *covariances(layout, factor, scales, precisions))
 
 
+class Factor(Protocol):
+    """A factorised matrix."""
+
+    def solve(self, pull: Matrix, /) -> Matrix: ...
+
+
+def solved_by_output(factors: Sequence[Factor], pull: Matrix) -> Matrix:
+    """Return H⁻¹ times ``pull``, both (columns, outputs), for a factorised H of each output, or one for all."""
+    parts = [pull] if len(factors) == 1 else np.split(pull, pull.shape[1], axis=1)
+    return np.hstack([factor.solve(part) for factor, part in zip(factors, parts, strict=True)])
+
+
 def covariances(
     layout: Layout, factor: Matrix, scales: Vector, precisions: Sequence[Matrix]
 ) -> tuple[tuple[Matrix, ...], Vector]:

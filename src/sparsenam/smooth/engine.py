@@ -28,6 +28,7 @@ from sparsenam.smooth.design import (
     Spread,
     WeightedGram,
     posterior,
+    solved_by_output,
     updated_strengths,
 )
 from sparsenam.tables.sample import Matrix, Vector
@@ -327,12 +328,18 @@ class SecondOrder:
 
     def solve(self, pull: Matrix, lift: Vector) -> tuple[Matrix, Vector]:
         """Return the solution of [ZᵀWZ/φ + P, ZᵀW1/φ; 1ᵀWZ/φ, 1ᵀW1/φ] with right-hand sides (columns, r) and (r,)."""
-        move, turn = np.empty_like(pull), np.empty_like(lift)
-        for index, (gram, known) in enumerate(zip(self.grams, self.posteriors, strict=True)):
-            outputs = slice(None) if len(self.grams) == 1 else slice(index, index + 1)
-            move[:, outputs] = known.solve(pull[:, outputs] - np.outer(gram.means, lift[outputs]))
-            turn[outputs] = lift[outputs] * self.noise / gram.total - gram.means @ move[:, outputs]
-        return move, turn
+        move = solved_by_output(self.posteriors, pull - self.means * lift)
+        return move, lift * self.noise / self.totals - np.sum(self.means * move, axis=0)
+
+    @property
+    def means(self) -> Matrix:
+        """The means of the columns under each output's working weights, (columns, outputs) or (columns, 1) for all."""
+        return np.stack([gram.means for gram in self.grams], axis=1)
+
+    @property
+    def totals(self) -> Vector:
+        """The sum of each output's working weights, (outputs,) or (1,) for all."""
+        return np.array([gram.total for gram in self.grams])
 
     def objective(self, point: Point) -> float:
         """Return the penalised loss at a point."""
@@ -402,15 +409,11 @@ def _stepped(
         move, lift = rows.direction(model, point)
     else:
         pull, lift = rows.pulls(point)
-        grams = model.grams if len(model.grams) == lift.size else [*model.grams] * lift.size
-        pull = pull / noise - model.prior_times(point.coefficients)
-        pull -= np.stack([gram.means for gram in grams], axis=1) * lift / noise
+        pull = (pull - model.means * lift) / noise - model.prior_times(point.coefficients)
+        grams = [gram.matrix for gram in model.grams] * (lift.size // len(model.grams))
         given = zip(grams, pull.T, point.coefficients.T, strict=True)
-        found = [
-            solver.minimum(output, gram.matrix, strengths, noise, part, beta)
-            for output, (gram, part, beta) in enumerate(given)
-        ]
+        found = [solver.minimum(output, gram, strengths, noise, *each) for output, (gram, *each) in enumerate(given)]
         move = np.stack([each.beta for each in found], axis=1) - point.coefficients
-        lift = np.array([lift[k] / gram.total - gram.means @ move[:, k] for k, gram in enumerate(grams)])
+        lift = lift / model.totals - np.sum(model.means * move, axis=0)
         spreads += found
     return model.step(rows, point, move, lift)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, eye_array, kron
 from scipy.sparse.linalg import SuperLU, splu
 
-from sparsenam.convex.ramps import SPACING, distinct, place_ramps
+from sparsenam.convex.ramps import Ramps, distinct, place_ramps
 from sparsenam.model.pairs import GridCells, PairFunction, purified
-from sparsenam.smooth.design import HIGHEST, LOWEST, fellner_schall
+from sparsenam.smooth.design import HIGHEST, LOWEST, fellner_schall, roughness, solved_by_output
 from sparsenam.tables.sample import Matrix, Vector
 
 # random vectors of ±1. Over 12 draws (5,000 rows, 16 and 32 intervals) degrees of freedom vary by 2 %, the strengths of
@@ -68,16 +68,12 @@ class GridAxis:
 
     def roughness(self) -> Matrix:
         """Return the quadratic form of differences between neighbours, or of unordered levels about their mean."""
-        matrix = np.zeros((self.size, self.size))
-        inner = matrix[:-1, :-1]
         if self.is_unordered:
-            inner[...] = np.eye(self.knots.size) - 1.0 / self.knots.size
-            return matrix
-        widths = np.diff(self.knots)
-        widths = np.clip(widths / np.median(widths), 1.0 / SPACING, SPACING)
-        steps = np.diff(np.eye(self.knots.size), axis=0) / np.sqrt(widths / widths.mean())[:, None]
-        inner[...] = steps.T @ steps
-        return matrix
+            inner = np.eye(self.knots.size) - 1.0 / self.knots.size
+        else:
+            steps = np.diff(np.eye(self.knots.size), axis=0)
+            inner = steps.T @ roughness(Ramps(self.knots))[0] @ steps
+        return np.pad(inner, (0, 1))
 
 
 class CachedGrams(Generic[Gram]):
@@ -113,11 +109,7 @@ class GridBlock:
         self.design = hats(axes, x)
         self._transposed = self.design.T.tocsr()
         one, other = axes[0].roughness(), axes[1].roughness()
-        self.matrices = [
-            kron(csr_array(one), eye_array(self.shape[1]), format="csc"),
-            kron(eye_array(self.shape[0]), csr_array(other), format="csc"),
-            eye_array(self.size, format="csc"),
-        ]
+        self.matrices = self._on_grid(one, other)
         values = [np.maximum(np.linalg.eigvalsh(matrix), 0.0) for matrix in (one, other)]
         self._spectra = np.stack(
             [np.repeat(values[0], self.shape[1]), np.tile(values[1], self.shape[0]), np.ones(self.size)]
@@ -134,6 +126,12 @@ class GridBlock:
     def size(self) -> int:
         """Number of nodes."""
         return self.shape[0] * self.shape[1]
+
+    def _on_grid(self, one: Matrix, other: Matrix) -> list[csc_array[np.float64]]:
+        """Return A⊗I, I⊗B and I for matrices A and B of the two axes."""
+        first = kron(csr_array(one), eye_array(self.shape[1]), format="csc")
+        second = kron(eye_array(self.shape[0]), csr_array(other), format="csc")
+        return [first, second, eye_array(self.size, format="csc")]
 
     def mass(self, weights: Vector) -> Matrix:
         """Return the weight of the rows at each node, shape of the grid."""
@@ -180,18 +178,14 @@ class GridBlock:
             information = float(np.mean([gram.trace() for gram in grams])) / noise
             first = [FIRST_PAIR_PRIOR * information / matrix.trace() for matrix in self.matrices]
             self.strengths = np.clip(first, LOWEST, HIGHEST)
-        prior, traces, smoothed, parts = self.prior, np.zeros(3), 0.0, list[Matrix]()
-        for index, (gram, weight) in enumerate(zip(grams, weights, strict=True)):
-            outputs = slice(None) if len(grams) == 1 else slice(index, index + 1)
-            pull = dot(self._transposed, weight[:, None] * partial[:, outputs]) / noise
-            factor = _factor(gram, noise, prior)
-            parts.append(factor.solve(pull))
-            spread = factor.solve(self._probes)
-            products = [np.sum(spread * dot(matrix, self._probes)) / PROBES for matrix in self.matrices]
-            traces += np.array(products) / len(grams)
-            smoothed += float(np.sum(spread * dot(prior, self._probes))) / PROBES / len(grams)
+        prior = self.prior
+        factors = [_factor(gram, noise, prior) for gram in grams]
+        pull = dot(self._transposed, np.stack(weights, axis=1) * partial) / noise
+        spread = np.mean([factor.solve(self._probes) for factor in factors], axis=0)
+        self._traces = np.array([np.sum(spread * dot(matrix, self._probes)) / PROBES for matrix in self.matrices])
+        smoothed = float(self.strengths @ self._traces)
         self.freedom = float(np.clip(self.size - smoothed, 0.0, self.size))
-        self._traces, self.values = traces, np.hstack(parts)
+        self.values = solved_by_output(factors, pull)
         self._centre(weights)
 
     def learn(self, free: int) -> None:
@@ -210,31 +204,23 @@ class GridBlock:
         ``reference`` (rows,) are the weights under which the pair is purified.
         """
         assert self.strengths is not None
-        one, other = (csr_array(_symmetric_root(axis.roughness())) for axis in self.axes)
-        roots = [
-            kron(one, eye_array(self.shape[1]), format="csc"),
-            kron(eye_array(self.shape[0]), other, format="csc"),
-            eye_array(self.size, format="csc"),
-        ]
-        parts = list[PairSpread]()
+        roots = self._on_grid(*(_symmetric_root(axis.roughness()) for axis in self.axes))
+        knots, parts = (self.axes[0].knots, self.axes[1].knots), list[tuple[NDArray[np.float64], ...]]()
         for gram, weight in zip(self._grams(weights), weights, strict=True):
             noisy = np.sqrt(weight / noise)[:, None] * generator.standard_normal((weight.size, POSTERIOR_DRAWS))
             drawn = dot(self._transposed, noisy)
             for strength, root in zip(self.strengths, roots, strict=True):
                 drawn += np.sqrt(strength) * dot(root, generator.standard_normal((self.size, POSTERIOR_DRAWS)))
             values = _factor(gram, noise, self.prior).solve(drawn).reshape(*self.shape, POSTERIOR_DRAWS)
-            knots = (self.axes[0].knots, self.axes[1].knots)
             split = purified(PairFunction((0, 1), knots, values, self.mass(reference)))
             nodes, *margins = [
                 part.std(axis=-1, keepdims=True) for part in (split.pair.values, split.rows, split.columns)
             ]
-            parts.append(PairSpread(knots, nodes * self._between_nodes(split.pair.values, nodes, weight), *margins))
+            parts.append((nodes * self._between_nodes(split.pair.values, nodes, weight), *margins))
         outputs = self.values.shape[1] if len(parts) == 1 else 1
-        nodes, rows, columns = (
-            np.repeat(np.concatenate([getattr(part, name) for part in parts], axis=-1), outputs, axis=-1)
-            for name in ("nodes", "rows", "columns")
+        return PairSpread(
+            knots, *(np.repeat(np.concatenate(each, axis=-1), outputs, axis=-1) for each in zip(*parts, strict=True))
         )
-        return PairSpread(parts[0].knots, nodes, rows, columns)
 
     def _between_nodes(self, draws: NDArray[np.float64], deviations: NDArray[np.float64], weight: Vector) -> float:
         """Return by how much deviations between nodes are smaller than those of the nodes about them, over the rows.

@@ -15,8 +15,8 @@ from sparsenam.context import Context
 from sparsenam.convex.ramps import distinct
 from sparsenam.families.base import dispersion
 from sparsenam.model.pairs import PairFunction
-from sparsenam.smooth.design import Posterior, RampDesign, WeightedGram, posterior, updated_strengths
-from sparsenam.smooth.engine import NEWTON_HALVINGS, SmoothFit, SmoothProblem, has_converged, step_lengths
+from sparsenam.smooth.design import Posterior, RampDesign, WeightedGram, posterior, solved_by_output, updated_strengths
+from sparsenam.smooth.engine import SmoothFit, SmoothProblem, has_converged, step_length
 from sparsenam.smooth.grid import CachedGrams, GridAxis, GridBlock, PairSpread, output_means
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -77,11 +77,8 @@ class MainsBlock:
             found = [posterior(self.layout, gram.matrix, self.strengths, noise) for gram in grams]
             self._known = grams, found, noise
         _, found, noise = self._known
-        centred, parts = partial - output_means(partial, weights), list[Matrix]()
-        for index, (each, weight) in enumerate(zip(found, weights, strict=True)):
-            outputs = slice(None) if len(found) == 1 else slice(index, index + 1)
-            parts.append(each.solve(self.design.transposed_times(weight[:, None] * centred[:, outputs]) / noise))
-        self.values = np.hstack(parts)
+        weighted = np.stack(weights, axis=1) * (partial - output_means(partial, weights))
+        self.values = solved_by_output(found, self.design.transposed_times(weighted) / noise)
         self.freedom = float(np.mean([each.degrees_of_freedom.sum() for each in found]))
         self.fitted = self.design.times(self.values)
 
@@ -164,7 +161,7 @@ class PairModel:
     def sweep(self) -> bool:
         """Update all blocks once; return whether the step had to be shortened."""
         residual, weights = self.residuals()
-        start = Standing.of(self)
+        start = self.standing
         before = None if self.task.family.is_quadratic else self.objective(self.noise)
         for block in self.blocks:
             partial = residual + block.fitted
@@ -177,46 +174,30 @@ class PairModel:
             block.learn(self.task.free_outputs)
         return is_shortened
 
-    def _shorten(self, start: Standing, before: float) -> bool:
+    @property
+    def standing(self) -> list[Matrix]:
+        """Where the model stands: the values and effects of its blocks, and the intercept."""
+        return [array for block in self.blocks for array in (block.values, block.fitted)] + [self.intercept]
+
+    def _stand(self, arrays: Sequence[Matrix]) -> None:
+        """Put the model where another standing was."""
+        *parts, self.intercept = arrays
+        for block, values, fitted in zip(self.blocks, parts[::2], parts[1::2], strict=True):
+            block.values, block.fitted = values, fitted
+
+    def _shorten(self, start: list[Matrix], before: float) -> bool:
         """Halve the step until the objective is no worse than before; return whether it was halved."""
-        end = Standing.of(self)
+        end = self.standing
 
-        def objectives(steps: Vector) -> Vector:
-            start.towards(end, float(steps[0]), self)
-            return np.array([self.objective(self.noise)])
+        def objective(step: float) -> float:
+            if step < 1.0:
+                self._stand([one + step * (other - one) for one, other in zip(start, end, strict=True)])
+            return self.objective(self.noise)
 
-        length = float(step_lengths(objectives, np.array([before]), NEWTON_HALVINGS + 1)[0])
+        length = step_length(objective, before)
         if length == 0.0:
-            start.towards(end, 0.0, self)
+            self._stand(start)
         return length < 1.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Standing:
-    """Where a model stands: its intercept, and the values and effects of its blocks."""
-
-    intercept: Vector
-    values: list[Matrix]
-    fitted: list[Matrix]
-
-    @classmethod
-    def of(cls, model: PairModel) -> Standing:
-        """Return where a model stands."""
-        return cls(model.intercept, [block.values for block in model.blocks], [block.fitted for block in model.blocks])
-
-    def towards(self, end: Standing, share: float, model: PairModel) -> None:
-        """Put a model at a share of the way to the end of a step."""
-        model.intercept = _between(self.intercept, end.intercept, share)
-        for place, block in enumerate(model.blocks):
-            block.values = _between(self.values[place], end.values[place], share)
-            block.fitted = _between(self.fitted[place], end.fitted[place], share)
-
-
-def _between(start: Matrix, end: Matrix, share: float) -> Matrix:
-    """Return the point at a share of the way from start to end; the end of a whole step may not be finite."""
-    if share in (0.0, 1.0):
-        return end if share else start
-    return start + share * (end - start)
 
 
 def fit_pairs(
