@@ -26,9 +26,9 @@ from sparsenam.selection.curve import balanced_splits
 from sparsenam.tables.encoder import ColumnName, column_index
 from sparsenam.tables.frame import absent_from, read_table
 from sparsenam.tables.text import listed
-from sparsenam.uncertainty.posterior import ErrorSpread
 from sparsenam.uncertainty.residuals import (
     RANK_ROUNDING,
+    ErrorSpread,
     ErrorTables,
     LeftOutRows,
     OrderStatistics,
