@@ -124,9 +124,7 @@ def test_one_key_twice_is_refused_wherever_it_is(text):
 
 def test_a_column_of_numbers_takes_few_values_of_a_file():
     """Files of wide tables must have fewer values than a file may have."""
-    narrow, wide = (
-        pack(TableEncoder.fit(np.zeros((9, p)) + np.arange(9.0)[:, None])[0], brief=True)[0] for p in (10, 20)
-    )
+    narrow, wide = (pack(TableEncoder.fit(np.zeros((9, p)) + np.arange(9.0)[:, None])[0])[0] for p in (10, 20))
     assert [measure_json(compact_json(each)) for each in (narrow, wide)] == [4 + 50, 4 + 100]
 
 
@@ -202,7 +200,7 @@ def test_every_field_of_a_document_has_a_declared_type(saved):
     document, tensors = unpacked(saved)
     for name in ("schema", "written_by", "left_out"):
         del document[name]
-    unpack(Fit, document, tensors, brief=True)
+    unpack(Fit, document, tensors)
     for path in list(paths_of_fields(document))[1:]:
         changed = json.loads(json.dumps(document))
         owner = changed
@@ -210,7 +208,7 @@ def test_every_field_of_a_document_has_a_declared_type(saved):
             owner = owner[key]
         owner[path[-1]] = set()  # no plain data
         with pytest.raises(RefusalError):
-            unpack(Fit, changed, tensors, brief=True)
+            unpack(Fit, changed, tensors)
 
 
 @given(st.floats(-307, 307), st.floats(-300, 307), st.booleans())

@@ -23,7 +23,7 @@ from sparsenam.convex.ramps import GHOSTS
 from sparsenam.fit.problem import FamilyProblem, Fitted, SmoothEvidence
 from sparsenam.model.curve import interpolated
 from sparsenam.model.pairs import PairFunction
-from sparsenam.smooth.design import Layout, Posterior, RampDesign, WeightedGram, posterior
+from sparsenam.smooth.design import Layout, Posterior, RampDesign, WeightedGram
 from sparsenam.smooth.engine import SmoothFit, SmoothProblem
 from sparsenam.smooth.grid import PairSpread
 
@@ -227,8 +227,8 @@ def _covariances(posterior: FitPosterior, term: int) -> list[Matrix]:
     strengths, beta = posterior.fit.strengths[term], posterior.fit.parts[term]
     precision = posterior.layout.take([term]).precisions([strengths])[0]
     shared = beta.shape[1] // len(posterior.posteriors)  # outputs that have one posterior
-    known = [part.covariances[term] for part in posterior.posteriors]
-    freedoms = [float(band_freedom(part.degrees_of_freedom)[term]) for part in posterior.posteriors]
+    known = [part.spread.covariances[term] for part in posterior.posteriors]
+    freedoms = [float(band_freedom(part.spread.degrees_of_freedom)[term]) for part in posterior.posteriors]
     wider = [_with_freedom(each, precision, freedom) for each, freedom in zip(known, freedoms, strict=True)]
     factors = _of_smoothness(posterior.layout.roughness[term], strengths, precision, known * shared, beta)
     return [each + factor @ factor.T for each, factor in zip(wider * shared, factors, strict=True)]
@@ -334,13 +334,13 @@ class FitPosterior:
         if not task.family.is_quadratic:
             weights = tuple(task.weights * bend for bend in task.curvatures(scores))
         grams = tuple(design.weighted_gram(each) for each in weights)
-        posteriors = tuple(posterior(layout, gram.matrix, fit.strengths, fit.noise) for gram in grams)
+        posteriors = tuple(Posterior(layout, gram.matrix, fit.strengths, fit.noise) for gram in grams)
         return cls(task, fit, layout, design, scores, weights, grams, posteriors)
 
     @property
     def degrees_of_freedom(self) -> Vector:
         """Those of each term, the mean over outputs, shape (terms,)."""
-        return np.mean([each.degrees_of_freedom for each in self.posteriors], axis=0)
+        return np.mean([each.spread.degrees_of_freedom for each in self.posteriors], axis=0)
 
 
 def left_out_of(problem: FamilyProblem, support: Indices, fitted: Fitted, rows: Indices, spent: float) -> Matrix:

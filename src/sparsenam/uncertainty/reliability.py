@@ -26,7 +26,7 @@ MOST_STEP_KNOTS = 100  # of a step function that is kept
 class Reliability:
     """Left-out probabilities beside what came true, and the correction that helps, if any does.
 
-    In bins of probabilities, ``predicted``, ``observed`` and ``counts`` (bins,) are the mean probability, the share that
+    In bins of probabilities, ``predicted``, ``observed`` and ``counts`` (bins,) are mean probability, share that
     came true and the number of cases: a case is a row and a class, the second class alone where there are two. ``kind``
     is "none" where no correction lowers the loss of held-out folds by more than two standard errors; else "platt",
     scores a + b s, with a as ``knots`` and b as ``values`` of each output, or "isotonic", a rising function of each
