@@ -173,8 +173,8 @@ def family_problem(
     sample: Sample, encoder: TableEncoder, family: Family, *, standardize: bool, limits: bool = False
 ) -> FamilyProblem:
     """Check the target and bring the sample to the scale on which the family is fitted."""
-    family.range.check(sample.target, f"the {family.name} family")
     measure = target_measure(family) if standardize else None
+    family.range.check(sample.target, f"the {family.name} family")
     power = family.exposure_power
     prepared = prepare(sample, standardize=standardize, limits=limits, measure_target=measure, exposure_power=power)
     return FamilyProblem(prepared, family, encoder.term_columns, encoder.names, sample.present)
