@@ -24,7 +24,7 @@ from sparsenam.selection.choose import Choice, CrossValidation, HeldOutLoss, Val
 from sparsenam.selection.curve import Splits, held_out_counts
 from sparsenam.selection.task import ConvexTask
 from sparsenam.survival import Baseline, RiskSets, Ties
-from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
+from sparsenam.tables import Sample, TableEncoder, prepare
 
 Result = TypeVar("Result")
 
@@ -47,40 +47,16 @@ COX_GAP, COX_GAP_IN_SINGLE = 1e-6, 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CoxLikelihood:
-    """The partial likelihood of one sample's rows."""
-
-    risk_sets: RiskSets
-    ties: Ties
-
-    def value(self, scores: Vector) -> float:
-        """Return the partial log-likelihood of scores (rows,)."""
-        return self.risk_sets.hazard(scores, self.ties).log_likelihood
-
-    def poisson(self, prepared: PreparedSample, scores: Vector, total: float) -> PreparedSample:
-        """Return the sample with target δᵢ/Λᵢ and weights wᵢΛᵢ for Λ = Λ(scores): Poisson rates.
-
-        Λ is in a unit in which the mean rate is 1; the weights add up to ``total``.
-        """
-        risk_sets = self.risk_sets
-        hazard = risk_sets.hazard(scores, self.ties).rows
-        exposure = hazard * (risk_sets.n_events / float(risk_sets.weights @ hazard))
-        weights = risk_sets.weights * exposure * (total / risk_sets.n_events)
-        return replace(prepared, target=(risk_sets.event / exposure)[:, None], weights=weights)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Converged(Generic[Result]):
     """The last fit of an alternation and its scores, shape (rows,); ``settled`` is False where they still moved."""
 
     result: Result
     scores: Vector
-    iterations: int
     settled: bool = True
 
 
 def alternate(
-    likelihood: CoxLikelihood,
+    likelihood: Callable[[Vector], float],
     fit: Callable[[Vector, int], tuple[Result, Vector]],
     start: Vector,
     *,
@@ -91,6 +67,8 @@ def alternate(
 
     Parameters
     ----------
+    likelihood
+        The partial log-likelihood of scores (rows,).
     fit
         Takes scores (rows,) and the number of the iteration, fits Poisson rates to the hazard that the scores give,
         and returns the fit and its scores.
@@ -104,9 +82,9 @@ def alternate(
         iteration += 1
         result, scores = fit(given, iteration)
         scores = scores - scores.mean()
-        last, value = value, likelihood.value(scores)
+        last, value = value, likelihood(scores)
         move: Vector = scores - given
-        reached = Converged(result, scores, iteration)
+        reached = Converged(result, scores)
         if np.abs(move).max() <= small or abs(value - last) <= same * abs(value) or out_of_time():
             return reached
         size = float(np.sqrt(np.mean(move**2)))
@@ -186,7 +164,8 @@ class CoxProblem(FamilyProblem):
 
     solves_in_batches: ClassVar[bool] = False  # each part of the rows has a hazard of its rows alone
     terms: Vector
-    likelihood: CoxLikelihood
+    risk_sets: RiskSets
+    ties: Ties
 
     @property
     def fold_target(self) -> Vector:
@@ -204,7 +183,7 @@ class CoxProblem(FamilyProblem):
         if not isinstance(how, CrossValidation):
             solved = self._solve(self._no_scores(), task, how, context)
             return replace(solved.result, start=solved.scores)
-        loss = PartialLikelihoodLoss.of(self.likelihood.risk_sets, how.splits)
+        loss = PartialLikelihoodLoss.of(self.risk_sets, how.splits)
         scores, validated = self._no_scores(), list[ValidatedPath]()
         for number in range(CHOICES):
             sample = self._at(scores, self.prepared.weights.size).prepared
@@ -229,44 +208,57 @@ class CoxProblem(FamilyProblem):
     def at(self, scores: Vector) -> tuple[FamilyProblem, Vector]:
         """Return the Poisson problem at the hazard of scores (rows, 1), and the scores as rates read them."""
         effects = scores - scores.mean()
-        problem = self._at(effects[:, 0], self.likelihood.risk_sets.n_events)
+        problem = self._at(effects[:, 0], self.risk_sets.n_events)
         target, weights = problem.prepared.target, problem.prepared.weights
         return problem, effects + best_intercept(problem.family, effects, target, weights, np.zeros(1))
 
     def judged_by(self, task: ConvexTask, splits: Splits, scores: Vector) -> tuple[ConvexTask, HeldOutLoss]:
         """Return the Poisson problem at the hazard of scores (rows, 1), and the partial likelihood as its loss."""
         sample = self._at(scores[:, 0] - scores[:, 0].mean(), self.prepared.weights.size).prepared
-        return task.with_sample(sample), PartialLikelihoodLoss.of(self.likelihood.risk_sets, splits)
+        return task.with_sample(sample), PartialLikelihoodLoss.of(self.risk_sets, splits)
 
     def finish(self, fitted: Fitted) -> Fitted:
         """Return the fit with effects and scores of mean 0 over the rows; the baseline hazard takes what they lose."""
-        return replace(fitted, model=_centred(fitted.model, self.terms, self.likelihood.risk_sets.weights))
+        return replace(fitted, model=_centred(fitted.model, self.terms, self.risk_sets.weights))
 
     def baseline(self, model: AdditiveModel) -> tuple[Baseline, float]:
         """Return the hazard of a row of score 0 under a model, and the log partial likelihood of the rows."""
-        risk_sets = self.likelihood.risk_sets
-        hazard = risk_sets.hazard(self.scores(model)[:, 0], self.likelihood.ties)
-        return Baseline(risk_sets.event_times, np.cumsum(hazard.jumps)), hazard.log_likelihood
+        hazard = self.risk_sets.hazard(self.scores(model)[:, 0], self.ties)
+        return Baseline(self.risk_sets.event_times, np.cumsum(hazard.jumps)), hazard.log_likelihood
 
     def _at(self, scores: Vector, total: float) -> FamilyProblem:
-        """Return the Poisson problem at the hazard of these scores, shape (rows,), with this sum of weights."""
-        prepared = self.likelihood.poisson(self.prepared, scores, total)
+        """Return the Poisson problem of rates δᵢ/Λᵢ with weights wᵢΛᵢ for Λ = Λ(scores), scores of shape (rows,).
+
+        Λ is in a unit in which the mean rate is 1; the weights add up to ``total``.
+        """
+        risk_sets = self.risk_sets
+        hazard = risk_sets.hazard(scores, self.ties).rows
+        exposure = hazard * (risk_sets.n_events / float(risk_sets.weights @ hazard))
+        weights = risk_sets.weights * exposure * (total / risk_sets.n_events)
+        prepared = replace(self.prepared, target=(risk_sets.event / exposure)[:, None], weights=weights)
         return FamilyProblem(prepared, self.family, self.column_of, self.column_names, self.counted)
 
     def _no_scores(self) -> Vector:
         """Return zeros, shape (rows,): their hazard is that of Nelson and Aalen."""
-        return np.zeros(self.likelihood.risk_sets.event.size)
+        return np.zeros(self.risk_sets.event.size)
 
     def _fit(self, fitter: Fitter, indices: Indices, start: Vector, context: Context) -> Converged[Fitted]:
         # what chooses smoothness counts events; what trains a network takes weights of mean 1, as alpha is set for
-        risk_sets = self.likelihood.risk_sets
-        total = risk_sets.n_events if fitter.counts_rows else float(risk_sets.event.size)
+        total = self.risk_sets.n_events if fitter.counts_rows else float(self.risk_sets.event.size)
 
         def step(scores: Vector, number: int) -> tuple[Fitted, Vector]:
             fitted = fitter.fit(self._at(scores, total).take(indices), context.within(f"iteration{number}"))
             return fitted, self.scores(fitted.model)[:, 0]
 
-        return alternate(self.likelihood, step, start, exact=fitter.is_exact, out_of_time=context.clock.passed)
+        return self._alternate(step, start, fitter.is_exact, context)
+
+    def _alternate(
+        self, step: Callable[[Vector, int], tuple[Result, Vector]], start: Vector, exact: bool, context: Context
+    ) -> Converged[Result]:
+        def likelihood(scores: Vector) -> float:
+            return self.risk_sets.hazard(scores, self.ties).log_likelihood
+
+        return alternate(likelihood, step, start, exact=exact, out_of_time=context.clock.passed)
 
     def _solve(self, start: Vector, task: ConvexTask, alpha: float, context: Context) -> Converged[Choice]:
         """Alternate the hazard with the penalised solution at an alpha, from some scores (rows,)."""
@@ -277,7 +269,7 @@ class CoxProblem(FamilyProblem):
             choice = choose_at(task.with_sample(sample), alpha, context, COX_GAP if exact else COX_GAP_IN_SINGLE)
             return choice, choice.point.scores(choice.task.design)[:, 0]
 
-        return alternate(self.likelihood, step, start, exact=exact, out_of_time=context.clock.passed)
+        return self._alternate(step, start, exact, context)
 
     def _keeping(
         self, first: ValidatedPath, task: ConvexTask, kept: Indices, most: int | None, context: Context
@@ -328,9 +320,8 @@ def cox_problem(
     risk_sets = RiskSets.of(event[counted], time[counted], prepared.weights)
     hazard = risk_sets.hazard(np.zeros(risk_sets.event.size), ties).rows
     prepared = replace(prepared, target=(risk_sets.event - hazard)[:, None])
-    likelihood, terms = CoxLikelihood(risk_sets, ties), sample.terms[counted]
-    columns, names = encoder.term_columns, encoder.names
-    return CoxProblem(prepared, Poisson(), columns, names, counted, terms=terms, likelihood=likelihood)
+    columns, names, terms = encoder.term_columns, encoder.names, sample.terms[counted]
+    return CoxProblem(prepared, Poisson(), columns, names, counted, terms=terms, risk_sets=risk_sets, ties=ties)
 
 
 def _centred(model: AdditiveModel, terms: Vector, weights: Vector) -> AdditiveModel:

@@ -324,7 +324,7 @@ def penalised_network_strategy(network: Network, penalty: Penalty, alpha: float,
     """Return the paper's fit: an architecture trained on all terms under the penalty, from random parameters."""
     from sparsenam.fit.networks import PenalisedNetworkFitter  # and PyTorch, which no other fit needs
 
-    training = PenalisedNetworkFitter(network, penalty, alpha, refits)
+    training = PenalisedNetworkFitter(network, penalty, alpha, refits=refits)
     return Strategy(
         _ramps,
         lambda choice: training,
