@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -41,18 +41,8 @@ SMALL_MOVE, SMALL_CHANGE = 1e-2, 1e-6
 # patience, since mixing may move back before it comes nearer.
 REFIT_PATIENCE, EXACT_REFIT_PATIENCE, NEARER, ROUGH = 3, 5, 0.9, 0.1
 CHOICES = 4  # each with the hazard that the fit on the last one gave; simulated data need 2 or 3
-LOWER, SEARCHES = 0.95, 30  # step in the search for an alpha, and the most steps
 # duality gap of a penalised solution; in double precision so small that the alternation converges to many digits
 COX_GAP, COX_GAP_IN_SINGLE = 1e-6, 1e-4
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Converged(Generic[Result]):
-    """The last fit of an alternation and its scores, shape (rows,); ``settled`` is False where they still moved."""
-
-    result: Result
-    scores: Vector
-    settled: bool = True
 
 
 def alternate(
@@ -62,8 +52,8 @@ def alternate(
     *,
     exact: bool,
     out_of_time: Callable[[], bool],
-) -> Converged[Result]:
-    """Repeat ``fit`` until its scores are those that it was given.
+) -> tuple[Result, Vector]:
+    """Repeat ``fit`` until its scores are those that it was given; return the last fit and its scores (rows,).
 
     Parameters
     ----------
@@ -84,13 +74,12 @@ def alternate(
         scores = scores - scores.mean()
         last, value = value, likelihood(scores)
         move: Vector = scores - given
-        reached = Converged(result, scores)
         if np.abs(move).max() <= small or abs(value - last) <= same * abs(value) or out_of_time():
-            return reached
+            return result, scores
         size = float(np.sqrt(np.mean(move**2)))
         since = 0 if size < (NEARER if exact else 1.0) * least else since + 1
         if best is None or size < least:
-            least, best = size, reached
+            least, best = size, (result, scores)
         if iteration == ITERATIONS or since == (EXACT_REFIT_PATIENCE if exact else REFIT_PATIENCE):
             if exact or least > ROUGH:
                 message = (
@@ -98,7 +87,7 @@ def alternate(
                     f"the scores by {least:.2g} (root mean square); try fewer columns or another random_state."
                 )
                 warnings.warn(message, ConvergenceWarning, stacklevel=2)
-            return replace(best, settled=False)
+            return best
         given = mixing.next(given, scores)
 
 
@@ -179,10 +168,11 @@ class CoxProblem(FamilyProblem):
 
         Norms are over the rows: no hazard enters the penalty. The hazard of the empty model makes strong effects look
         weak, so terms are chosen again with the hazard of the quick fit on those chosen before, until a choice repeats.
+        Alpha is the largest on the first path, whose hazard is that of the empty model, that keeps all that was chosen.
         """
         if not isinstance(how, CrossValidation):
-            solved = self._solve(self._no_scores(), task, how, context)
-            return replace(solved.result, start=solved.scores)
+            choice, scores = self._solve(task, how, context)
+            return replace(choice, start=scores)
         loss = PartialLikelihoodLoss.of(self.risk_sets, how.splits)
         scores, validated = self._no_scores(), list[ValidatedPath]()
         for number in range(CHOICES):
@@ -193,14 +183,15 @@ class CoxProblem(FamilyProblem):
             if repeats or context.clock.passed():
                 break
             part = context.within(f"choice{number}")
-            scores = self._fit(quick, task.terms(supports[-1]), scores, part).scores
-        kept = validated[-1].groups
-        choice = self._keeping(validated[0], task, kept, how.max_features, context)
+            _, scores = self._fit(quick, task.terms(supports[-1]), scores, part)
+        first, kept = validated[0], validated[-1].groups
+        enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
+        choice, _ = self._solve(task, max(enough, default=first.point.alpha), context)
         return replace(choice, groups=kept, validated=validated[-1], start=scores)
 
     def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> Fitted:
         """Fit some terms in alternation with the hazard, from some scores."""
-        return self._fit(fitter, indices, self._no_scores() if start is None else start, context).result
+        return self._fit(fitter, indices, self._no_scores() if start is None else start, context)[0]
 
     def scores(self, model: AdditiveModel) -> Vector:
         return model.scores(self.terms)
@@ -242,7 +233,7 @@ class CoxProblem(FamilyProblem):
         """Return zeros, shape (rows,): their hazard is that of Nelson and Aalen."""
         return np.zeros(self.risk_sets.event.size)
 
-    def _fit(self, fitter: Fitter, indices: Indices, start: Vector, context: Context) -> Converged[Fitted]:
+    def _fit(self, fitter: Fitter, indices: Indices, start: Vector, context: Context) -> tuple[Fitted, Vector]:
         # what chooses smoothness counts events; what trains a network takes weights of mean 1, as alpha is set for
         total = self.risk_sets.n_events if fitter.counts_rows else float(self.risk_sets.event.size)
 
@@ -254,14 +245,14 @@ class CoxProblem(FamilyProblem):
 
     def _alternate(
         self, step: Callable[[Vector, int], tuple[Result, Vector]], start: Vector, exact: bool, context: Context
-    ) -> Converged[Result]:
+    ) -> tuple[Result, Vector]:
         def likelihood(scores: Vector) -> float:
             return self.risk_sets.hazard(scores, self.ties).log_likelihood
 
         return alternate(likelihood, step, start, exact=exact, out_of_time=context.clock.passed)
 
-    def _solve(self, start: Vector, task: ConvexTask, alpha: float, context: Context) -> Converged[Choice]:
-        """Alternate the hazard with the penalised solution at an alpha, from some scores (rows,)."""
+    def _solve(self, task: ConvexTask, alpha: float, context: Context) -> tuple[Choice, Vector]:
+        """Alternate the hazard with the penalised solution at an alpha; return it and its scores (rows,)."""
         exact, total = task.design.dtype == np.float64, self.prepared.weights.size
 
         def step(scores: Vector, number: int) -> tuple[Choice, Vector]:
@@ -269,36 +260,7 @@ class CoxProblem(FamilyProblem):
             choice = choose_at(task.with_sample(sample), alpha, context, COX_GAP if exact else COX_GAP_IN_SINGLE)
             return choice, choice.point.scores(choice.task.design)[:, 0]
 
-        return self._alternate(step, start, exact, context)
-
-    def _keeping(
-        self, first: ValidatedPath, task: ConvexTask, kept: Indices, most: int | None, context: Context
-    ) -> Choice:
-        """Return the penalised solution at the largest alpha found whose groups include those to keep.
-
-        An alpha found with a hazard held fixed means something else where the hazard follows the solution. The path
-        with the hazard of the empty model (``first``) is near: the search starts where it has the groups. Where no
-        alpha has them all within ``most`` columns, the last that keeps so many is taken. The search also ends after
-        `SEARCHES` alphas, at one whose scores do not settle, below which those that separate the events only grow, and
-        at one whose scores are those of the alpha before: the penalty no longer holds them. Groups that are missing
-        then count as having come back.
-        """
-        enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
-        alpha, scores, within = max(enough, default=first.point.alpha), self._no_scores(), None
-        number = 0
-        while True:
-            number += 1
-            solved = self._solve(scores, task, alpha, context)
-            support = solved.result.point.supports[0]
-            fits = most is None or task.columns(support).size <= most
-            same = number > 1 and float(np.abs(solved.scores - scores).max()) <= EXACT_MOVE
-            ends = same or not solved.settled or number >= SEARCHES or context.clock.passed()
-            if fits and (ends or np.isin(kept, support).all()):
-                return solved.result
-            if not fits and within is not None:
-                return within
-            within = solved.result if fits else None
-            alpha, scores = (LOWER * alpha if fits else alpha / LOWER), solved.scores
+        return self._alternate(step, self._no_scores(), exact, context)
 
 
 def cox_problem(
