@@ -66,7 +66,8 @@ def alternate(
         Whether each fit solves its problem exactly, so that the alternation can converge to many digits.
     """
     small, same = (EXACT_MOVE, EXACT_CHANGE) if exact else (SMALL_MOVE, SMALL_CHANGE)
-    given, mixing, value, iteration = start - start.mean(), AndersonMixing(), -np.inf, 0
+    given, value, iteration = start - start.mean(), -np.inf, 0
+    moves, images = list[Vector](), list[Vector]()
     least, best, since = np.inf, None, 0
     while True:
         iteration += 1
@@ -88,31 +89,25 @@ def alternate(
                 )
                 warnings.warn(message, ConvergenceWarning, stacklevel=2)
             return best
-        given = mixing.next(given, scores)
+        moves.append(move)
+        images.append(scores)
+        given = mixed(moves, images)
 
 
-class AndersonMixing:
-    """Anderson's mixing: the next point is where the last iterations, extrapolated linearly, would not move.
+def mixed(moves: list[Vector], images: list[Vector]) -> Vector:
+    """Return Anderson's mixing: the point where the last iterations, extrapolated linearly, would not move.
 
-    An iteration that moves more than the one before it shows that the extrapolation went too far: then all is
-    forgotten.
+    ``images`` are the points reached, ``moves`` how far each is from where its iteration began. One that moved more
+    than the one before it shows that the extrapolation went too far: then those before are forgotten.
     """
-
-    def __init__(self) -> None:
-        self._moves: list[Vector] = []
-        self._images: list[Vector] = []
-
-    def next(self, point: Vector, image: Vector) -> Vector:
-        """Take a point and its image in, shape (rows,); return the next point."""
-        move = image - point
-        if self._moves and np.linalg.norm(move) > np.linalg.norm(self._moves[-1]):
-            self._moves, self._images = [], []
-        self._moves, self._images = [*self._moves, move][-MEMORY:], [*self._images, image][-MEMORY:]
-        if len(self._moves) == 1:
-            return image
-        changes = np.diff(self._moves, axis=0).T
-        shares = np.asarray(np.linalg.lstsq(changes, move, rcond=None)[0], dtype=np.float64)
-        return image - shares @ np.diff(self._images, axis=0)
+    too_far = len(moves) > 1 and np.linalg.norm(moves[-1]) > np.linalg.norm(moves[-2])
+    first = -1 if too_far else -MEMORY
+    del moves[:first], images[:first]
+    if len(moves) == 1:
+        return images[-1]
+    changes = np.diff(moves, axis=0).T
+    shares = np.asarray(np.linalg.lstsq(changes, moves[-1], rcond=None)[0], dtype=np.float64)
+    return images[-1] - shares @ np.diff(images, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
