@@ -30,7 +30,7 @@ from sparsenam.fit.editing import Editor, EditSession, NewCurves, edit_session, 
 from sparsenam.fit.pipeline import Fit
 from sparsenam.model.editing import Direction, EditKind, Knots, Place
 from sparsenam.tables.encoder import ColumnName
-from sparsenam.uncertainty.bands import BandScale, EffectBands, effect_bands
+from sparsenam.uncertainty.effects import BandScale, EffectBands, effect_bands
 from sparsenam.uncertainty.intervals import calibrate, uncertainty
 from sparsenam.uncertainty.results import Uncertainty
 

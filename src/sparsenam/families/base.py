@@ -123,8 +123,8 @@ class Family(Protocol):
         return scores
 
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
-        """Return the scores, shape (outputs,), of the best model without features."""
-        ...
+        """Return the scores, shape (outputs,), of the best model without features, sought from y's median."""
+        return best_intercept(self, np.zeros_like(target), target, weights, weighted_quantile(target, weights, 0.5))
 
 
 BRACKET_STEPS = 200
@@ -193,6 +193,11 @@ def softplus(exponent: Array) -> Array:
     """Return log(1 + eˣ); logaddexp takes twice the time."""
     xp = array_namespace(exponent)
     return xp.clip(exponent, min=0.0) + xp.log1p(xp.exp(-xp.abs(exponent)))
+
+
+def sigmoid(scores: Array) -> Array:
+    """Return σ(s) = 1/(1 + e⁻ˢ), written so that nothing overflows."""
+    return 0.5 * (1.0 + array_namespace(scores).tanh(0.5 * scores))
 
 
 def known_number(where: str, value: float | Literal["auto"]) -> float:

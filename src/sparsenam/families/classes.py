@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.special import entr, logit
 
-from sparsenam.families.base import FAMILIES, Array, Family, Matrix, TargetRange, Vector, softplus
+from sparsenam.families.base import FAMILIES, Array, Family, Matrix, TargetRange, Vector, sigmoid, softplus
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,7 @@ class Binomial(Family):
         return -np.sum(entr(mean) + entr(1.0 - mean), axis=-1)
 
     def mean(self, scores: Array) -> Array:
-        """Return σ(s) = 1/(1 + e⁻ˢ), written so that nothing overflows."""
-        return 0.5 * (1.0 + array_namespace(scores).tanh(0.5 * scores))
+        return sigmoid(scores)
 
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the log odds, kept finite when one answer never occurs."""

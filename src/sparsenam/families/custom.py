@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar, cast
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -176,19 +176,22 @@ def trial_rows(family: CustomFamily) -> tuple[Matrix, Matrix]:
     return np.repeat(SCORES, targets.size)[:, None], np.tile(targets, SCORES.size)[:, None]
 
 
-def _numbers(method: Callable[..., object], scores: Matrix, target: Matrix, where: str) -> Matrix:
-    """Return what the method gives for numpy arrays; raise unless it is finite and of the right shape."""
+def evaluated(method: Callable[..., object], scores: Given, target: Given, where: str, kind: str) -> Given:
+    """Return what a formula gives for arrays or tensors, whose ``kind`` is named; raise unless it is one of them."""
     try:
-        found: object = method(scores, target)
+        found = method(scores, target)
     except Exception as error:
-        expected = "formulas that serve numpy arrays"
         got = f"{type(error).__name__}: {error}"
         remedy = "use array_api_compat.array_namespace(scores) for functions"
-        raise InputError(describe(where, expected, got, remedy)) from error
-    if not isinstance(found, np.ndarray):
-        got = type(found).__name__
-        raise InputError(describe(where, "an array for arrays", got, "convert nothing"))
-    numbers = cast(Matrix, found).astype(np.float64)
+        raise InputError(describe(where, f"formulas that serve {kind}s", got, remedy)) from error
+    if not isinstance(found, type(scores)):
+        raise InputError(describe(where, f"a {kind} for {kind}s", type(found).__name__, "convert nothing"))
+    return found
+
+
+def _numbers(method: Callable[..., object], scores: Matrix, target: Matrix, where: str) -> Matrix:
+    """Return what the method gives for numpy arrays; raise unless it is finite and of the right shape."""
+    numbers = evaluated(method, scores, target, where, "numpy array").astype(np.float64)
     if numbers.shape != scores.shape:
         expected = f"the shape {scores.shape} of the scores"
         raise InputError(describe(where, expected, f"{numbers.shape}", "return one number for each entry"))

@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.special import entr
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import check_number
 from sparsenam.families.base import (
     ESTIMATING,
     FAMILIES,
@@ -18,11 +18,10 @@ from sparsenam.families.base import (
     Family,
     Matrix,
     Vector,
-    best_intercept,
     known_number,
     robust_center_and_scale,
+    sigmoid,
     softplus,
-    weighted_quantile,
 )
 
 
@@ -71,10 +70,9 @@ class Huber(Family):
     robust_scale = True
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.width < np.inf:
-            raise InputError(describe("width of Huber", "a number above 0", repr(self.width), "try 1.345"))
-        if self.scale != "auto" and not 0.0 < self.scale < np.inf:
-            raise InputError(describe("scale of Huber", "a number above 0 or 'auto'", repr(self.scale), "try 1"))
+        check_number("width of Huber", self.width, 0.0, open_below=True)
+        if self.scale != "auto":
+            check_number("scale of Huber", self.scale, 0.0, open_below=True)
 
     @property
     def first_family(self) -> Self | None:
@@ -109,11 +107,6 @@ class Huber(Family):
         outside = np.abs(slope) > bound + 1e-14 * (1.0 + np.abs(target))
         return np.where(outside, np.inf, slope * (0.5 * slope + target)).sum(axis=-1)
 
-    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
-        """Return Huber's estimate of location, between median and mean."""
-        start = weighted_quantile(target, weights, 0.5)
-        return best_intercept(self, np.zeros_like(target), target, weights, start)
-
     def _clipped(self, over: Array) -> Array:
         return array_namespace(over).clip(over, min=-self._bound(), max=self._bound())
 
@@ -146,12 +139,8 @@ class Quantile(Family):
     robust_scale = True
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.level < 1.0:
-            expected, got = "a number above 0 and below 1", repr(self.level)
-            raise InputError(describe("level of Quantile", expected, got, "0.5 is the median"))
-        if not 0.0 < self.smoothing < np.inf:
-            got = repr(self.smoothing)
-            raise InputError(describe("smoothing of Quantile", "a number above 0", got, f"try {SMOOTHING}"))
+        check_number("level of Quantile", self.level, 0.0, 1.0, open_below=True, open_above=True)
+        check_number("smoothing of Quantile", self.smoothing, 0.0, open_below=True)
         object.__setattr__(self, "curvature", 0.25 / self.smoothing)  # reached at s = y
 
     def loss(self, scores: Array, target: Array) -> Array:
@@ -159,7 +148,7 @@ class Quantile(Family):
         return (self.smoothing * softplus(over / self.smoothing) - self.level * over).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        return self._below(scores, target) - self.level
+        return sigmoid((scores - target) / self.smoothing) - self.level
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
         """Return the larger of σ(1 - σ)/ε, the second derivative, and tanh(v)/(8εv) with v = |s-y|/2ε.
@@ -181,14 +170,6 @@ class Quantile(Family):
         near = 1e-14 * (1.0 + np.abs(target))
         share = np.where(np.abs(share) < near, 0.0, np.where(np.abs(share - 1.0) < near, 1.0, share))
         return np.sum(slope * target - self.smoothing * (entr(share) + entr(1.0 - share)), axis=-1)
-
-    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
-        start = weighted_quantile(target, weights, self.level)
-        return best_intercept(self, np.zeros_like(target), target, weights, start)
-
-    def _below(self, scores: Array, target: Array) -> Array:
-        """Return σ((s-y)/ε), about 1 where y lies below the score."""
-        return 0.5 * (1.0 + array_namespace(scores).tanh((0.5 / self.smoothing) * (scores - target)))
 
 
 FAMILIES.update(gaussian=Gaussian, huber=Huber, quantile=Quantile)

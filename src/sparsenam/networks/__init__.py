@@ -7,6 +7,7 @@ from sparsenam.networks.bank import (
     MLPBank,
     SubnetBank,
     build_bank,
+    check_hidden,
     initial_parameters,
     outputs_of,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "MLPBank",
     "SubnetBank",
     "build_bank",
+    "check_hidden",
     "initial_parameters",
     "outputs_of",
 ]

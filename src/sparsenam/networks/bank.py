@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from sparsenam.codec import Array as StoredArray
-from sparsenam.codec import Bounds, Count
+from sparsenam.codec import Bounds, Count, is_sequence
 from sparsenam.context import Streams
 from sparsenam.errors import InputError, check_word, describe
 
@@ -265,36 +265,42 @@ def build_bank(hidden: Hidden, names: Sequence[str], outputs: int, activation: s
     ``hidden`` are hidden widths, the same for every term; or widths by name, all of one depth; or a callable
     ``(names, outputs) -> SubnetBank``.
     """
+    check_hidden(hidden, activation)
     if callable(hidden):
         bank = hidden(names, outputs)
         if bank.outputs != outputs:
             got = f"{bank.outputs} outputs"
             raise InputError(describe("hidden", f"a bank with {outputs} outputs", got, "use the second argument"))
         return bank
-    check_word("activation", activation, ACTIVATION_NAMES)
     if not isinstance(hidden, Mapping):
-        return MLPBank(_checked(hidden), outputs, activation)
+        return MLPBank(tuple(map(int, hidden)), outputs, activation)
     if not names:  # every column is constant
         return MLPBank((), outputs, activation)
     missing = [name for name in names if name not in hidden]
     if missing:
         got = f"none for {missing[:5]}"
         raise InputError(describe("hidden", "widths for every feature that varies", got, "add them"))
-    by_term = [_checked(hidden[name]) for name in names]
-    depths = sorted({len(widths) for widths in by_term})
+    depths = sorted({len(hidden[name]) for name in names})
     if len(depths) > 1:
         raise InputError(describe("hidden", "one depth for all features", f"depths {depths}", "make them equal"))
-    widths = np.array(by_term, dtype=np.intp).reshape(len(names), -1)
-    return MLPBank(tuple(int(width) for width in widths.max(axis=0, initial=0)), outputs, activation, widths)
+    widths = np.array([hidden[name] for name in names], dtype=np.intp).reshape(len(names), -1)
+    return MLPBank(tuple(map(int, widths.max(axis=0, initial=0))), outputs, activation, widths)
+
+
+def check_hidden(hidden: Hidden, activation: str) -> None:
+    """Raise for what are no hidden widths, and for an activation that they cannot have."""
+    if callable(hidden):
+        return
+    for widths in hidden.values() if isinstance(hidden, Mapping) else [hidden]:
+        if isinstance(widths, str) or not is_sequence(widths):
+            expected = "widths such as (100, 50), a mapping of names to widths, or a callable"
+            raise InputError(describe("hidden", expected, repr(hidden), "choose one"))
+        if any(not isinstance(width, Integral) or width < 1 for width in widths):
+            raise InputError(describe("hidden", "positive whole widths", repr(hidden), "for example (100, 50)"))
+    check_word("activation", activation, ACTIVATION_NAMES)
 
 
 def initial_parameters(bank: SubnetBank, names: Sequence[str], streams: Streams) -> NDArray[np.float64]:
     """Return random parameters, shape (terms, size), each term's from the stream of its name."""
     rows = [bank.draw(term, streams.generator(f"init/{name}")) for term, name in enumerate(names)]
     return np.stack(rows) if rows else np.zeros((0, bank.size))
-
-
-def _checked(widths: Widths) -> tuple[int, ...]:
-    if any(not isinstance(width, Integral) or width < 1 for width in widths):
-        raise InputError(describe("hidden", "positive whole widths", f"{tuple(widths)}", "for example (100, 50)"))
-    return tuple(int(width) for width in widths)

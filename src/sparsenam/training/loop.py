@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from sparsenam.context import Streams
 from sparsenam.training.network import TrainingPlan
-from sparsenam.training.problem import Gradient, Problem, proximal_step
-from sparsenam.training.solvers import Memory, Solver, UpdateRule
+from sparsenam.training.problem import Gradient, Problem, proximal_step, with_norms
+from sparsenam.training.solvers import Memory, Solver
 from sparsenam.training.state import Diverged, Epoch, Parameters, deactivated, require_finite, zero_groups
 
 # an epoch's mean loss above this many times that of the empty model, or of the start, is divergence:
@@ -85,36 +85,24 @@ def _step(
     epoch: int,
 ) -> tuple[Parameters, tuple[Memory, Memory]]:
     gradient = smooth.theta if solver.proximal else smooth.theta + _subgradient(problem, parameters.theta)
-    theta, step, memory = _moved(solver.rule, parameters.theta, gradient, memories[0], rate)
+    move = solver.rule(gradient, memories[0])
+    step = rate * move.metric
+    theta = parameters.theta - step * move.direction
     require_finite(problem, smooth.loss, theta, epoch, rate)
     if solver.proximal:
         theta = proximal_step(problem, theta, step)
-    intercept, _, intercept_memory = _moved(
-        solver.rule, parameters.intercept[None], smooth.intercept[None], memories[1], rate
-    )
+    of_intercept = solver.rule(smooth.intercept[None], memories[1])
+    intercept = parameters.intercept - (rate * of_intercept.metric * of_intercept.direction)[0]
     # another kind of processor rounds differently, and a group that is zero must be so for all
-    theta, intercept = problem.processes.agreed(theta, intercept[0])
-    return replace(parameters, theta=theta, intercept=intercept), (memory, intercept_memory)
-
-
-def _moved(
-    rule: UpdateRule, point: Tensor, gradient: Tensor, memory: Memory, rate: float
-) -> tuple[Tensor, Tensor | float, Memory]:
-    move = rule.move(gradient, memory)
-    if move.metric is None:
-        return point - rate * move.direction, rate, move.memory
-    step = rate * move.metric
-    return point - step * move.direction, step, move.memory
+    theta, intercept = problem.processes.agreed(theta, intercept)
+    return replace(parameters, theta=theta, intercept=intercept), (move.memory, of_intercept.memory)
 
 
 def _subgradient(problem: Problem, theta: Tensor) -> Tensor:
     """Return slopeⱼ Θⱼ/‖Θⱼ‖ on the group's columns; the subgradient of a zero group is zero."""
     norms = problem.norms(theta)
-    slopes = problem.penalty.slope(norms, problem.alpha)
-    factors = np.divide(slopes, norms, out=np.zeros_like(norms), where=norms > 0)[problem.terms]
     result = torch.zeros_like(theta)
-    columns = problem.group
-    result[:, columns] = theta[:, columns] * torch.as_tensor(factors, dtype=theta.dtype, device=theta.device)[:, None]
+    result[:, problem.group] = with_norms(problem, theta, norms, problem.penalty.slope(norms, problem.alpha))
     return result
 
 
@@ -148,35 +136,6 @@ SMALLEST_STEP = 1e-30
 LOSS_CHANGE_ROUNDING = 1e-11  # changes of the loss below this share of it drown in rounding
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Iterate:
-    """θ and intercept together."""
-
-    theta: Tensor
-    intercept: Tensor
-
-    def beyond(self, other: Iterate, share: float) -> Iterate:
-        """Return this point pushed on by a share of its distance from ``other``."""
-        return Iterate(
-            self.theta + share * (self.theta - other.theta),
-            self.intercept + share * (self.intercept - other.intercept),
-        )
-
-    def product(self, other: Iterate) -> float:
-        return float((self.theta * other.theta).sum() + (self.intercept * other.intercept).sum())
-
-    def minus(self, other: Iterate) -> Iterate:
-        return Iterate(self.theta - other.theta, self.intercept - other.intercept)
-
-    def largest(self) -> float:
-        sizes = [float(tensor.abs().max()) for tensor in (self.theta, self.intercept) if tensor.numel()]
-        return max(sizes, default=0.0)
-
-    def rows(self, chosen: Tensor) -> Iterate:
-        """Return the point with some rows of θ alone."""
-        return Iterate(self.theta[chosen], self.intercept)
-
-
 def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch]:
     """Yield one iterate after another, for ever.
 
@@ -184,64 +143,66 @@ def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch
     bound. Accelerated, steps start from Nesterov's extrapolated point (Beck and Teboulle, 2009), with a
     restart whenever the extrapolation points uphill (O'Donoghue and Candès, 2015). ``stationarity`` is the
     largest entry of (point - proximal step from the point)/step, which is zero exactly at a stationary point.
+    A point is θ, row after row, and the intercept.
     """
     parameters = start.parameters
     problem = problem.restricted_to(parameters.active)
-    current = Iterate(parameters.theta, parameters.intercept)
-    ahead, momentum, step = _recall(start, current)
-    number = start.number
+    current = _point(parameters.theta, parameters.intercept)
+    ahead, momentum, step, number = current, 1.0, 1.0, start.number
+    moved, rest = start.memories
+    if moved.tensors:
+        ahead = moved.tensors[0][0]
+        momentum, step = (float(number) for number in rest.tensors[0][0])
     while True:
-        smooth = problem.gradient(ahead.theta, ahead.intercept)
+        smooth = problem.gradient(*_parts(problem, ahead))
         require_finite(problem, smooth.loss, smooth.theta, number + 1, step)
         reached, after, step, sure = _search(problem, ahead, smooth, step)
         number += 1
-        stationarity = reached.minus(ahead).largest() / step
-        restart = not accelerated or ahead.minus(reached).product(reached.minus(current)) > 0
-        following = 1.0 if restart else 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        ahead = reached if restart else reached.beyond(current, (momentum - 1.0) / following)
+        stationarity = float((reached - ahead).abs().max()) / step
+        restart = not accelerated or float((ahead - reached) @ (reached - current)) > 0
+        following = 1.0 if restart else 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum**2))
+        ahead = reached if restart else reached + (momentum - 1.0) / following * (reached - current)
         momentum, current = following, reached
-        parameters = replace(parameters, theta=current.theta, intercept=current.intercept)
+        theta, intercept = _parts(problem, current)
+        parameters = replace(parameters, theta=theta, intercept=intercept)
         zero = zero_groups(problem, parameters)
         if zero.any():
-            active = torch.as_tensor(~zero)
+            kept = torch.as_tensor(np.append(np.repeat(~zero, theta.shape[1]), np.ones(intercept.numel(), np.bool_)))
             parameters = deactivated(parameters, zero)
             problem = problem.restricted_to(np.flatnonzero(~zero))
-            current, ahead = current.rows(active), ahead.rows(active)
-        penalty = problem.penalty_value(current.theta)
+            current, ahead = current[kept], ahead[kept]
+        penalty = problem.penalty_value(parameters.theta)
         step *= STEP_GROWTH if sure else 1.0
-        memories = _remember(ahead, momentum, step)
+        scalars = torch.tensor([[momentum, step]], dtype=ahead.dtype)
+        memories = Memory(1, (ahead[None],)), Memory(1, (scalars,))
         yield Epoch(number, after, penalty, parameters, memories, step, stationarity)
 
 
-def _search(problem: Problem, ahead: Iterate, smooth: Gradient, step: float) -> tuple[Iterate, float, float, bool]:
+def _point(theta: Tensor, intercept: Tensor) -> Tensor:
+    return torch.cat([theta.flatten(), intercept])
+
+
+def _parts(problem: Problem, point: Tensor) -> tuple[Tensor, Tensor]:
+    """Return θ and intercept of a point."""
+    rows, columns = problem.terms.size, problem.bank.size
+    return point[: rows * columns].view(rows, columns), point[rows * columns :]
+
+
+def _search(problem: Problem, ahead: Tensor, smooth: Gradient, step: float) -> tuple[Tensor, float, float, bool]:
     """Return the point reached, the smooth part there, and the step, cut until the quadratic bound holds.
 
     Close to the end the bound is below the rounding of the loss; then the step is taken as it is, and the
     last answer says that it was not tested.
     """
-    slope = Iterate(smooth.theta, smooth.intercept)
+    slope = _point(smooth.theta, smooth.intercept)
     while True:
-        reached = Iterate(
-            proximal_step(problem, ahead.theta - step * slope.theta, step),
-            ahead.intercept - step * slope.intercept,
-        )
-        change = reached.minus(ahead)
-        curvature = change.product(change) / (2.0 * step)
-        after = problem.value(reached.theta, reached.intercept)
+        theta, intercept = _parts(problem, ahead - step * slope)
+        theta = proximal_step(problem, theta, step)
+        reached = _point(theta, intercept)
+        change = reached - ahead
+        curvature = float(change @ change) / (2.0 * step)
+        after = problem.value(theta, intercept)
         sure = curvature > LOSS_CHANGE_ROUNDING * abs(smooth.loss)
-        if not sure or after <= smooth.loss + slope.product(change) + curvature or step < SMALLEST_STEP:
+        if not sure or after <= smooth.loss + float(slope @ change) + curvature or step < SMALLEST_STEP:
             return reached, after, step, sure
         step *= STEP_CUT
-
-
-def _remember(ahead: Iterate, momentum: float, step: float) -> tuple[Memory, Memory]:
-    scalars = torch.tensor([momentum, step], dtype=ahead.theta.dtype)
-    return Memory(1, (ahead.theta,)), Memory(1, (ahead.intercept, scalars))
-
-
-def _recall(start: Epoch, current: Iterate) -> tuple[Iterate, float, float]:
-    moved, rest = start.memories
-    if not moved.tensors:
-        return current, 1.0, 1.0
-    momentum, step = (float(number) for number in rest.tensors[1])
-    return Iterate(moved.tensors[0], rest.tensors[0]), momentum, step

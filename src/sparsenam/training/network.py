@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from sklearn.base import BaseEstimator
 
-from sparsenam.codec import Bounds, Count, Positive, Size, Via, is_mapping, is_sequence
+from sparsenam.codec import Bounds, Count, Positive, Size, Via
 from sparsenam.errors import InputError, MissingTorchError, check_number, check_whole, check_word, describe
-from sparsenam.networks import ACTIVATION_NAMES, Hidden
+from sparsenam.networks import Hidden, check_hidden
 from sparsenam.penalties import Penalty
-from sparsenam.training.solvers import Schedule, Solver, as_schedule, as_solver
+from sparsenam.training.solvers import SOLVERS, Schedule, Solver, as_schedule
 
 if TYPE_CHECKING:
     import torch
@@ -181,7 +181,8 @@ class Network(BaseEstimator):
     def solver_for(self, penalty: Penalty) -> Solver:
         """Return the solver: "auto" is full-batch without hidden layers, where the problem is convex."""
         name = ("fista" if self.is_linear else "prox_adam") if self.solver == "auto" else self.solver
-        return as_solver(name).suited_to(penalty)
+        check_word("solver", name, tuple(SOLVERS))
+        return SOLVERS[name].suited_to(penalty)
 
     def plan(self, penalty: Penalty) -> TrainingPlan:
         """Return how to train under a penalty, with every default resolved."""
@@ -263,18 +264,7 @@ class Network(BaseEstimator):
         if self.standardize not in (True, False):
             raise InputError(describe("standardize", "True or False", repr(self.standardize), "choose one"))
         as_schedule(self.schedule)
-        self._check_hidden()
-        self._check_checkpoint()
-
-    def _check_hidden(self) -> None:
-        if not callable(self.hidden):
-            widths = self.hidden.values() if is_mapping(self.hidden) else [self.hidden]
-            if any(isinstance(layers, str) or not is_sequence(layers) for layers in widths):
-                expected = "widths such as (100, 50), a mapping of names to widths, or a callable"
-                raise InputError(describe("hidden", expected, repr(self.hidden), "choose one"))
-            check_word("activation", self.activation, ACTIVATION_NAMES)
-
-    def _check_checkpoint(self) -> None:
+        check_hidden(self.hidden, self.activation)
         if self.checkpoint is None:
             return
         if not isinstance(self.checkpoint, str | PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -284,8 +274,7 @@ class Network(BaseEstimator):
             raise InputError(describe(f"checkpoint {self.checkpoint}", "a path in a folder", got, "make it first"))
 
     def _require_default(self, name: str, reason: str) -> None:
-        default = next(field.default for field in fields(self) if field.name == name)
-        value = getattr(self, name)
+        value, default = getattr(self, name), getattr(Network, name)
         if value != default:
             got = f"{value!r}, which could not act: {reason}"
             raise InputError(describe(f"{name} of Network", f"its default {default!r}", got, "leave it out"))

@@ -92,8 +92,7 @@ class Problem:
 
     def _of(self, rows: TrainingRows) -> Problem:
         assert self.source is not None
-        place_of = {int(term): place for place, term in enumerate(self.source.terms)}
-        places = [place_of[int(term)] for term in self.terms]
+        places = np.flatnonzero(np.isin(self.source.terms, self.terms))
         x, target, weights = (
             torch.as_tensor(array, dtype=self.x.dtype, device=self.x.device)
             for array in (rows.x[places], rows.target, rows.weights)
@@ -120,17 +119,11 @@ class Problem:
         if rows is None and self.source is not None:
             return self._gradient_of_parts(theta, intercept)
         rows = slice(0, self.n_rows) if rows is None else rows
-        total: Gradient | None = None
-        for chunk in self._chunks(rows):
-            part = self._gradient_of(theta, intercept, chunk, noise)
-            share = (chunk.stop - chunk.start) / (rows.stop - rows.start)
-            if share == 1.0:
-                total = part
-                break
-            scaled = part.times(share)
-            total = scaled if total is None else total.plus(scaled)
-        if total is None:  # other processes have all the rows
-            total = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept))
+        # other processes may have all the rows
+        total = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept))
+        for number, chunk in enumerate(self._chunks(rows)):
+            part = self._gradient_of(theta, intercept, chunk, noise, rows.stop - rows.start)
+            total = part if number == 0 else total.plus(part)
         if not self.processes.alone:
             loss = torch.tensor([total.loss], dtype=theta.dtype, device=theta.device)
             by_theta, by_intercept, loss = self.processes.total(total.theta, total.intercept, loss)
@@ -166,9 +159,11 @@ class Problem:
             n_rows += part.n_rows
         return total.times(1.0 / n_rows)
 
-    def _gradient_of(self, theta: Tensor, intercept: Tensor, rows: slice, noise: torch.Generator | None) -> Gradient:
-        target, weights = self.target[rows], self.weights[rows]
-        n_rows, settings = target.shape[0], self.regularizers
+    def _gradient_of(
+        self, theta: Tensor, intercept: Tensor, rows: slice, noise: torch.Generator | None, n_rows: int
+    ) -> Gradient:
+        """Return what some of ``n_rows`` rows add to their mean loss and its gradient."""
+        target, weights, settings = self.target[rows], self.weights[rows], self.regularizers
         leaf = theta.detach().requires_grad_()
         dropout = Dropout(settings.dropout, noise) if noise is not None and settings.dropout > 0 else None
         effects = self._effects(leaf, rows, dropout)
@@ -178,7 +173,7 @@ class Problem:
             mask = Dropout(settings.feature_dropout, noise).mask(heard[:, :, :1])
             heard = heard * mask
         scores = intercept + heard.sum(0)
-        loss = (self.family.loss(scores, target) * weights).mean()
+        loss = (self.family.loss(scores, target) * weights).sum() / n_rows
         by_score = self.family.gradient(scores, target) * (weights / n_rows)[:, None]
         by_effect = by_score.expand(effects.shape) if mask is None else by_score * mask
         if settings.output_penalty > 0:
@@ -229,14 +224,17 @@ def proximal_step(problem: Problem, theta: Tensor, step: Tensor | float) -> Tens
     return result
 
 
-def _shrink_rows(problem: Problem, theta: Tensor, step: Tensor | float) -> Tensor:
+def with_norms(problem: Problem, theta: Tensor, norms: NDArray[np.float64], wanted: NDArray[np.float64]) -> Tensor:
+    """Return the group's columns of θ, whose norms are ``norms``, with other norms; zero rows stay zero."""
     rows = theta[:, problem.group]
-    norms = problem.norms(theta)
-    steps = np.ones(problem.n_terms)
-    steps[problem.terms] = step[:, 0].double().cpu().numpy() if isinstance(step, Tensor) else step
-    shrunk = problem.penalty.shrink(norms, problem.alpha, steps)
-    factors = np.divide(shrunk, norms, out=np.zeros_like(norms), where=norms > 0)[problem.terms]
+    factors = np.divide(wanted, norms, out=np.zeros_like(norms), where=norms > 0)[problem.terms]
     return rows * torch.as_tensor(factors, dtype=rows.dtype, device=rows.device)[:, None]
+
+
+def _shrink_rows(problem: Problem, theta: Tensor, step: Tensor | float) -> Tensor:
+    norms, steps = problem.norms(theta), np.ones(problem.n_terms)
+    steps[problem.terms] = step[:, 0].double().cpu().numpy() if isinstance(step, Tensor) else step
+    return with_norms(problem, theta, norms, problem.penalty.shrink(norms, problem.alpha, steps))
 
 
 def _shrink_in_metric(problem: Problem, rows: Tensor, steps: Tensor) -> Tensor:

@@ -40,44 +40,31 @@ class TrainingRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldOut:
-    """Which rows of each block are held out: a share of them, drawn from a stream of random numbers."""
-
-    share: float
-    streams: Streams
-
-    def rows(self, number: int, length: int) -> tuple[Indices, Indices]:
-        """Return the rows of a block that are trained on and those that are held out."""
-        order = self.streams.generator(f"validation/{number}").permutation(length)
-        held = round(self.share * length)
-        return np.sort(order[held:]), np.sort(order[:held])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class TrainingBlocks:
     """All rows of a table in blocks, and how a block is read on the scale of the fit.
 
-    ``terms`` (terms,) says which of the encoded terms the rows of x are; weights are divided by ``unit``. Of rows that
-    are split, ``validates`` says whether these are the held-out ones.
+    ``terms`` (terms,) says which of the encoded terms the rows of x are; weights are divided by ``unit``. Rows are
+    split where ``streams`` is given, from which the share ``held_out`` of each block is drawn; ``validates`` says
+    whether these are the held-out ones.
     """
 
     blocks: VisitedBlocks
     read: Reader
     terms: Indices
     unit: float = 1.0
-    held_out: HeldOut | None = None
+    held_out: float = 0.0
+    streams: Streams | None = None
     validates: bool = False
 
     @property
     def n_rows(self) -> int:
         """The number of rows, those of weight 0 included."""
-        share = 0.0 if self.held_out is None else self.held_out.share
-        return max(1, round((share if self.validates else 1.0 - share) * self.blocks.n_rows))
+        return max(1, round((self.held_out if self.validates else 1.0 - self.held_out) * self.blocks.n_rows))
 
     def split(self, share: float, streams: Streams) -> tuple[Self, Self]:
         """Return the rows to train on and a share that is held out."""
-        held_out = HeldOut(share, streams)
-        return replace(self, held_out=held_out), replace(self, held_out=held_out, validates=True)
+        training = replace(self, held_out=share, streams=streams)
+        return training, replace(training, validates=True)
 
     def in_order(self) -> Iterator[TrainingRows]:
         for block in self.blocks.visit(range(self.blocks.n_blocks)):
@@ -105,8 +92,10 @@ class TrainingBlocks:
             yield left
 
     def _rows(self, block: Block) -> TrainingRows:
-        if self.held_out is not None:
-            block = block.take(self.held_out.rows(block.number, len(block))[int(self.validates)])
+        if self.streams is not None:
+            order = self.streams.generator(f"validation/{block.number}").permutation(len(block))
+            held = round(self.held_out * len(block))
+            block = block.take(np.sort(order[:held] if self.validates else order[held:]))
         read = self.read(block)
         # an absent cell is the mean of its term, as in a table in memory
         return TrainingRows(np.nan_to_num(read.x, nan=0.0), read.target, read.weights / self.unit)

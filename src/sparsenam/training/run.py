@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from sparsenam.context import Clock, Context
+from sparsenam.context import Context
 from sparsenam.errors import DivergenceError, InputError, describe
 from sparsenam.families import Family
-from sparsenam.families.custom import CustomFamily, trial_rows
+from sparsenam.families.custom import CustomFamily, evaluated, trial_rows
 from sparsenam.networks import SubnetBank
 from sparsenam.networks.stacked import UnitFunctions
 from sparsenam.penalties import Penalty
@@ -91,9 +91,7 @@ def train_network(
         rows = objective.rows
         n_rows = objective.prepared.weights.size if rows is None else rows.n_rows
         single = plan.rows_of_step(n_rows) < n_rows
-        problem, start = _pose(objective, network, bank, theta, single=single)
-        if first_intercept is not None:
-            start = Parameters.starting_from(start.theta, torch.as_tensor(first_intercept).to(start.intercept))
+        problem, start = _pose(objective, network, bank, theta, first_intercept, single=single)
         problem, start = _together(problem, start, processes, plan, context, stage)
         training, held_out = _split(problem, network.validation_fraction, context)
 
@@ -107,7 +105,13 @@ def train_network(
             outcome = run(training, start, plan, context, stage, None if held_out is None else validate)
         except Diverged as diverged:
             raise _divergence(objective.prepared, diverged) from diverged
-        _warn_unless_converged(outcome)
+        if not outcome.converged:
+            warnings.warn(
+                f"The fit stopped after {len(outcome.history)} iterations with stationarity "
+                f"{outcome.stationarity:.2g}, above tol; raise max_epochs or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         plain_bank, plain, intercept = _plain(training, outcome.parameters)
         return TrainedNetwork(
             bank=plain_bank,
@@ -151,7 +155,13 @@ def _together(
 
 
 def _pose(
-    objective: Objective, network: Network, bank: SubnetBank, first_theta: NDArray[np.float64], *, single: bool
+    objective: Objective,
+    network: Network,
+    bank: SubnetBank,
+    first_theta: NDArray[np.float64],
+    first_intercept: NDArray[np.float64] | None,
+    *,
+    single: bool,
 ) -> tuple[Problem, Parameters]:
     prepared, family = objective.prepared, objective.family
     _check_in_torch(family)
@@ -161,18 +171,17 @@ def _pose(
     def tensor(array: NDArray[np.float64]) -> Tensor:
         return torch.as_tensor(array, dtype=kind, device=device)
 
-    x = tensor(np.nan_to_num(prepared.x, nan=0.0) if np.isnan(prepared.x).any() else prepared.x)
+    x = tensor(np.nan_to_num(prepared.x, nan=0.0))
     theta = tensor(first_theta)
-    posed: SubnetBank = bank
     if objective.penalize == "function":
         unit = UnitFunctions(bank)
-        posed, theta = unit, unit.wrap(theta, x, tensor(prepared.weights))
+        bank, theta = unit, unit.wrap(theta, x, tensor(prepared.weights))
     problem = Problem(
-        bank=posed,
+        bank=bank,
         family=family,
         penalty=objective.penalty,
         alpha=objective.alpha,
-        group=slice(0, posed.size) if objective.penalize == "subnetwork" else posed.output_columns,
+        group=slice(0, bank.size) if objective.penalize == "subnetwork" else bank.output_columns,
         x=x,
         target=tensor(prepared.target),
         weights=tensor(prepared.weights / prepared.weights.mean()),
@@ -181,8 +190,9 @@ def _pose(
         regularizers=network.regularizers,
         source=objective.rows,
     )
-    intercept = tensor(family.best_constant(prepared.target, prepared.weights))
-    return problem, Parameters.starting_from(theta, intercept)
+    if first_intercept is None:
+        first_intercept = family.best_constant(prepared.target, prepared.weights)
+    return problem, Parameters.starting_from(theta, tensor(first_intercept))
 
 
 def _check_in_torch(family: Family) -> None:
@@ -190,17 +200,11 @@ def _check_in_torch(family: Family) -> None:
     if not isinstance(family, CustomFamily):
         return
     arrays = trial_rows(family)
+    scores, target = map(torch.as_tensor, arrays)
     for name in ("loss", "gradient"):
         method: Callable[..., Any] = getattr(family.custom, name)
-        where, remedy = f"{name} of family {type(family.custom).__name__}", "convert nothing"
-        try:
-            found: object = method(*(torch.as_tensor(array) for array in arrays))
-        except Exception as error:
-            expected, got = "formulas that serve torch tensors too", f"{type(error).__name__}: {error}"
-            remedy = "use array_api_compat.array_namespace(scores) for functions"
-            raise InputError(describe(where, expected, got, remedy)) from error
-        if not isinstance(found, Tensor):
-            raise InputError(describe(where, "a tensor for tensors", type(found).__name__, remedy))
+        where = f"{name} of family {type(family.custom).__name__}"
+        found = evaluated(method, scores, target, where, "tensor")
         if not np.allclose(method(*arrays), found.detach().numpy(), rtol=1e-6, atol=1e-9):
             got = "others for scores between -2 and 2"
             raise InputError(describe(where, "the same numbers in numpy and torch", got, "correct the formula"))
@@ -239,16 +243,6 @@ def _divergence(prepared: PreparedSample, diverged: Diverged) -> DivergenceError
         f"Training diverged in epoch {diverged.epoch} at learning rate {diverged.rate:g}, "
         f"first in {where}: lower learning_rate or standardize the columns."
     )
-
-
-def _warn_unless_converged(outcome: Outcome) -> None:
-    if not outcome.converged:
-        warnings.warn(
-            f"The fit stopped after {len(outcome.history)} iterations with stationarity "
-            f"{outcome.stationarity:.2g}, above tol; raise max_epochs or tol.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,21 +332,29 @@ def measure_stationarity(problem: Problem, parameters: Parameters, step: float) 
 def _journals(
     problem: Problem, journal: Journal, plan: TrainingPlan, context: Context, validate: Validate | None
 ) -> Iterator[Journal]:
+    """Yield the journal after each epoch until they converge, or the epochs or the time are used up."""
     history, best, last = list(journal.history), journal.best, journal.last
+    clock, searches_step = context.clock, plan.solver.searches_step
     stopping = EarlyStopping(plan.patience, plan.tol)
     # a resumed training has as much patience left as it had
-    stalled = any([stopping.observe(_observed(entry)) for entry in history]) and not plan.solver.searches_step
+    stalled = any([stopping.observe(_observed(entry)) for entry in history]) and not searches_step
     while not journal.finished and last.number < plan.max_epochs:
-        epochs = () if stalled else _epochs(problem, last, plan, context, validate, stopping)
-        for last in epochs:
+        for epoch in () if stalled else _epochs(problem, last, plan, context):
+            validation = None if validate is None else validate(epoch.parameters)
+            last = replace(epoch, validation=validation, seconds=clock.elapsed())
             note = f"loss {last.loss:.4g}, {last.n_active} terms"
             context.progress.report("train", last.number, plan.max_epochs, note)
-            to_beat = np.inf if best.validation is None else best.validation
-            if validate is not None and (last.validation or 0.0) < to_beat:
+            if validation is not None and (best.validation is None or validation < best.validation):
                 best = last
             history.append(_numbers(last))
             yield Journal(last, best, history)
-        if last.number >= plan.max_epochs or context.clock.passed():
+            if searches_step:
+                converged = last.stationarity is not None and last.stationarity <= plan.tol
+            else:
+                converged = stopping.observe(_observed(history[-1]))
+            if converged or last.number >= plan.max_epochs or clock.passed():
+                break
+        if last.number >= plan.max_epochs or clock.passed():
             return
         again = reactivated(problem, last.parameters, max(last.rate, 1e-6)) if plan.solver.proximal else None
         if again is None:
@@ -362,35 +364,10 @@ def _journals(
         stopping.waited, stalled = 0, False
 
 
-def _epochs(
-    problem: Problem,
-    start: Epoch,
-    plan: TrainingPlan,
-    context: Context,
-    validate: Validate | None,
-    stopping: EarlyStopping,
-) -> Iterator[Epoch]:
-    """Yield measured epochs until they converge, or the epochs or the time are used up."""
-    clock = context.clock
+def _epochs(problem: Problem, start: Epoch, plan: TrainingPlan, context: Context) -> Iterator[Epoch]:
     if plan.solver.searches_step:
-        source = descend(problem, start, plan.solver.accelerated)
-    else:
-        source = train(problem, start, plan, context.streams, clock.passed)
-    for epoch in _measured(source, validate, clock):
-        yield epoch
-        if plan.solver.searches_step:
-            converged = epoch.stationarity is not None and epoch.stationarity <= plan.tol
-        else:
-            converged = stopping.observe(epoch.objective if epoch.validation is None else epoch.validation)
-        if converged or epoch.number >= plan.max_epochs or clock.passed():
-            return
-
-
-def _measured(epochs: Iterable[Epoch], validate: Validate | None, clock: Clock) -> Iterator[Epoch]:
-    """Add the validation loss and the time to each epoch."""
-    for epoch in epochs:
-        validation = None if validate is None else validate(epoch.parameters)
-        yield replace(epoch, validation=validation, seconds=clock.elapsed())
+        return descend(problem, start, plan.solver.accelerated)
+    return train(problem, start, plan, context.streams, context.clock.passed)
 
 
 def _numbers(epoch: Epoch) -> dict[str, float | int | None]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, Self
+from functools import partial
+from typing import TYPE_CHECKING, Self
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import check_word
 from sparsenam.penalties import Penalty, WeightedLasso
 
 if TYPE_CHECKING:
@@ -27,78 +28,51 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Move:
-    """θ moves by -rate · metric · direction; the metric is 1 where it is None."""
+    """θ moves by -rate · metric · direction."""
 
     direction: Tensor
-    metric: Tensor | None
     memory: Memory
+    metric: Tensor | float = 1.0
 
 
-class UpdateRule(Protocol):
-    """One way of turning gradients into moves."""
-
-    def move(self, gradient: Tensor, memory: Memory) -> Move:
-        """Return the move for a gradient of shape (rows, columns)."""
-        ...
+UpdateRule = Callable[["Tensor", Memory], Move]  # the move for a gradient of shape (rows, columns)
 
 
-@dataclass(frozen=True, slots=True)
-class GradientDescent:
-    """The gradient itself."""
-
-    def move(self, gradient: Tensor, memory: Memory) -> Move:
-        return Move(gradient, None, memory)
+def plain_gradient(gradient: Tensor, memory: Memory) -> Move:
+    """Move along the gradient itself."""
+    return Move(gradient, memory)
 
 
-@dataclass(frozen=True, slots=True)
-class Momentum:
-    """A running mean of the gradients, so that the rate keeps its meaning in a proximal step."""
-
-    decay: float = 0.9
-
-    def move(self, gradient: Tensor, memory: Memory) -> Move:
-        """Return the running mean, corrected for its start from zero."""
-        count = memory.count + 1
-        mean = memory.tensors[0] if memory.tensors else gradient.new_zeros(gradient.shape)
-        mean = mean.lerp(gradient, 1.0 - self.decay)
-        return Move(mean / (1.0 - self.decay**count), None, Memory(count, (mean,)))
+def momentum(gradient: Tensor, memory: Memory) -> Move:
+    """Move along a running mean of the gradients, so that the rate keeps its meaning in a proximal step."""
+    decay, count = 0.9, memory.count + 1
+    mean = memory.tensors[0] if memory.tensors else gradient.new_zeros(gradient.shape)
+    mean = mean.lerp(gradient, 1.0 - decay)
+    return Move(mean / (1.0 - decay**count), Memory(count, (mean,)))
 
 
-@dataclass(frozen=True, slots=True)
-class Adagrad:
-    """Metric 1/√(sum of squared gradients) (Duchi et al., 2011)."""
-
-    epsilon: float = 1e-10
-
-    def move(self, gradient: Tensor, memory: Memory) -> Move:
-        squares = memory.tensors[0] if memory.tensors else gradient.new_zeros(gradient.shape)
-        squares = squares.addcmul(gradient, gradient)
-        return Move(gradient, 1.0 / (squares.sqrt() + self.epsilon), Memory(memory.count + 1, (squares,)))
+def adagrad(gradient: Tensor, memory: Memory) -> Move:
+    """Move in the metric 1/√(sum of squared gradients) (Duchi et al., 2011)."""
+    squares = memory.tensors[0] if memory.tensors else gradient.new_zeros(gradient.shape)
+    squares = squares.addcmul(gradient, gradient)
+    return Move(gradient, Memory(memory.count + 1, (squares,)), 1.0 / (squares.sqrt() + 1e-10))
 
 
-@dataclass(frozen=True, slots=True)
-class Adam:
-    """Running mean in the metric 1/√(running mean square) (Kingma and Ba, 2015).
+def adam(gradient: Tensor, memory: Memory, *, by_row: bool = False) -> Move:
+    """Move along a running mean in the metric 1/√(running mean square) (Kingma and Ba, 2015).
 
     ``by_row`` keeps one second moment for each row of θ instead of one for each entry: then the metric is a
     number for each group, and every penalty's proximal step stays exact.
     """
-
-    mean_decay: float = 0.9
-    square_decay: float = 0.999
-    epsilon: float = 1e-8
-    by_row: bool = False
-
-    def move(self, gradient: Tensor, memory: Memory) -> Move:
-        count = memory.count + 1
-        squared = gradient.square()
-        if self.by_row:
-            squared = squared.mean(1, keepdim=True)
-        mean, square = memory.tensors or (gradient.new_zeros(gradient.shape), squared.new_zeros(squared.shape))
-        mean = mean.lerp(gradient, 1.0 - self.mean_decay)
-        square = square.lerp(squared, 1.0 - self.square_decay)
-        scale = (square / (1.0 - self.square_decay**count)).sqrt_().add_(self.epsilon)
-        return Move(mean / (1.0 - self.mean_decay**count), scale.reciprocal_(), Memory(count, (mean, square)))
+    mean_decay, square_decay, count = 0.9, 0.999, memory.count + 1
+    squared = gradient.square()
+    if by_row:
+        squared = squared.mean(1, keepdim=True)
+    mean, square = memory.tensors or (gradient.new_zeros(gradient.shape), squared.new_zeros(squared.shape))
+    mean = mean.lerp(gradient, 1.0 - mean_decay)
+    square = square.lerp(squared, 1.0 - square_decay)
+    scale = (square / (1.0 - square_decay**count)).sqrt_().add_(1e-8)
+    return Move(mean / (1.0 - mean_decay**count), Memory(count, (mean, square)), scale.reciprocal_())
 
 
 Schedule = Callable[[float], float]
@@ -114,9 +88,7 @@ def as_schedule(schedule: str | Schedule) -> Schedule:
     """Return the schedule of a name, or the callable itself."""
     if callable(schedule):
         return schedule
-    if schedule not in SCHEDULES:
-        expected = f"one of {sorted(SCHEDULES)} or a callable of the share of epochs done"
-        raise InputError(describe("schedule", expected, repr(schedule), "choose one"))
+    check_word("schedule", schedule, tuple(SCHEDULES))
     return SCHEDULES[schedule]
 
 
@@ -143,29 +115,22 @@ class Solver:
 
     def suited_to(self, penalty: Penalty) -> Solver:
         """Return the solver with one second moment a group where a metric for each entry has no exact step."""
-        if self.proximal and isinstance(self.rule, Adam) and not isinstance(penalty, WeightedLasso):
-            return replace(self, rule=replace(self.rule, by_row=True))
+        if self.proximal and self.rule is adam and not isinstance(penalty, WeightedLasso):
+            return replace(self, rule=partial(adam, by_row=True))
         return self
 
 
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
     for solver in (
-        Solver("gd", GradientDescent(), proximal=False, full_batch=True, learning_rate=0.1),
-        Solver("sgd", GradientDescent(), proximal=False, learning_rate=0.1),
-        Solver("momentum", Momentum(), proximal=False, learning_rate=0.1),
-        Solver("adagrad", Adagrad(), proximal=False),
-        Solver("adam", Adam(), proximal=False, learning_rate=0.005),
-        Solver("prox_gd", GradientDescent(), proximal=True, full_batch=True),
-        Solver("fista", GradientDescent(), proximal=True, full_batch=True, accelerated=True),
-        Solver("prox_sgd", Momentum(), proximal=True, learning_rate=0.1),
-        Solver("prox_adam", Adam(), proximal=True, learning_rate=0.005),
+        Solver("gd", plain_gradient, proximal=False, full_batch=True, learning_rate=0.1),
+        Solver("sgd", plain_gradient, proximal=False, learning_rate=0.1),
+        Solver("momentum", momentum, proximal=False, learning_rate=0.1),
+        Solver("adagrad", adagrad, proximal=False),
+        Solver("adam", adam, proximal=False, learning_rate=0.005),
+        Solver("prox_gd", plain_gradient, proximal=True, full_batch=True),
+        Solver("fista", plain_gradient, proximal=True, full_batch=True, accelerated=True),
+        Solver("prox_sgd", momentum, proximal=True, learning_rate=0.1),
+        Solver("prox_adam", adam, proximal=True, learning_rate=0.005),
     )
 }
-
-
-def as_solver(name: str) -> Solver:
-    """Return the solver of a name."""
-    if name not in SOLVERS:
-        raise InputError(describe("solver", f"one of {sorted(SOLVERS)}", repr(name), "choose a name"))
-    return SOLVERS[name]

@@ -26,24 +26,15 @@ def as_numpy(tensor: Tensor) -> NDArray[np.float64]:
     return tensor.detach().cpu().double().numpy()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredMemory:
-    """A memory in a file: its numbers without their shapes, which follow from the solver."""
-
-    count: Count
-    numbers: tuple[Vector, ...]
-
-
-def _stored(memory: Memory) -> StoredMemory:
-    return StoredMemory(memory.count, tuple(as_numpy(tensor).ravel() for tensor in memory.tensors))
-
-
-def _remembered(stored: StoredMemory) -> Memory:
-    return Memory(stored.count, tuple(map(torch.as_tensor, stored.numbers)))
-
-
 Weights = Annotated[Tensor, Via(Matrix, as_numpy, torch.as_tensor)]
-Remembered = Annotated[Memory, Via(StoredMemory, _stored, _remembered)]
+Remembered = Annotated[
+    Memory,
+    Via(
+        tuple[Count, tuple[Weights, ...]],
+        lambda memory: (memory.count, memory.tensors),
+        lambda stored: Memory(*stored),
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,10 +74,6 @@ class Epoch:
     validation: Loss | None = None
     seconds: Size = 0.0
     whole: bool = True  # False when the time ran out within the epoch: such a state is not resumed from
-
-    @property
-    def objective(self) -> float:
-        return self.loss + self.penalty
 
     @property
     def n_active(self) -> int:
@@ -201,33 +188,25 @@ def _checked(epoch: Epoch, start: Parameters, solver: Solver) -> Epoch:
     rising = bool((np.diff(active) > 0).all()) and (not active.size or int(active[-1]) < terms)
     shapes = [tuple(part.shape) for part in (found.theta, found.intercept, found.last)]
     require(rising and shapes == [theta, tuple(start.intercept.shape), (terms, size)], "terms that cannot be")
-    memories = [
-        _memory(memory, expected, start)
-        for memory, expected in zip(epoch.memories, _memory_shapes(solver, start, theta), strict=True)
-    ]
-    if solver.searches_step and memories[1].tensors:
-        require(bool((memories[1].tensors[1] >= 1e-300).all()), "a step that cannot be")  # momentum and step
+    for memory, expected in zip(epoch.memories, _memory_shapes(solver, start, theta), strict=True):
+        shapes = [tuple(part.shape) for part in memory.tensors]
+        fits = shapes == expected if memory.count > 0 else not shapes
+        require(fits, "a memory that cannot be")
+    by_theta, rest = (
+        Memory(memory.count, tuple(part.to(start.theta) for part in memory.tensors)) for memory in epoch.memories
+    )
+    if solver.searches_step and rest.tensors:
+        require(bool((rest.tensors[0] >= 1e-300).all()), "a step that cannot be")  # momentum and step
     parts = (found.theta.to(start.theta), found.intercept.to(start.theta), active, found.last.to(start.theta))
-    return replace(epoch, parameters=Parameters(*parts), memories=(memories[0], memories[1]))
-
-
-def _memory(memory: Memory, shapes: list[tuple[int, ...]], start: Parameters) -> Memory:
-    """Return what a rule remembers, whose numbers are stored one after the other, in its shapes."""
-    if not memory.tensors:
-        require(memory.count == 0 or not shapes, "steps without a memory")
-        return memory
-    sizes = [int(np.prod(shape)) for shape in shapes]
-    require(memory.count > 0 and [part.numel() for part in memory.tensors] == sizes, "a memory that cannot be")
-    parts = zip(memory.tensors, shapes, strict=True)
-    return Memory(memory.count, tuple(part.reshape(shape).to(start.theta) for part, shape in parts))
+    return replace(epoch, parameters=Parameters(*parts), memories=(by_theta, rest))
 
 
 def _memory_shapes(solver: Solver, start: Parameters, theta: tuple[int, int]) -> list[list[tuple[int, ...]]]:
     """Return the shapes of what a solver remembers of θ and of the intercept."""
     if solver.searches_step:
-        return [[theta], [tuple(start.intercept.shape), (2,)]]
+        return [[(1, theta[0] * theta[1] + start.intercept.numel())], [(1, 2)]]
     gradients = start.theta.new_zeros(theta), torch.zeros_like(start.intercept)[None]
-    return [[tuple(each.shape) for each in solver.rule.move(part, Memory()).memory.tensors] for part in gradients]
+    return [[tuple(each.shape) for each in solver.rule(part, Memory()).memory.tensors] for part in gradients]
 
 
 def _keep(context: Context, stage: str, basis: str, journal: Journal) -> None:
