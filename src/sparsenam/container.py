@@ -37,8 +37,6 @@ MOST_AXES = 8
 START = b'{"__metadata__":{"sha256":"'
 DIGEST = slice(len(START), len(START) + 64)
 DEEPEST = 32  # nesting of the JSON
-JSON_CHARACTERS_AT_ONCE = 1 << 20  # characters of JSON that are measured together
-QUOTE, COMMA, COLON, BRACE = b'",:{'
 NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},:'))
 STEPS = np.zeros(256, dtype=np.int8)  # how each character changes the depth
 STEPS[list(b"[{")], STEPS[list(b"]}")] = 1, -1
@@ -205,22 +203,14 @@ def measure_json(content: bytes) -> int:
     ends a text. Brackets and commas count between texts.
     """
     bare = content.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, delete=NO_STRUCTURE)
-    depth = values = keys = objects = 0
-    inside = False
-    for start in range(0, len(bare), JSON_CHARACTERS_AT_ONCE):
-        part = np.frombuffer(bare, dtype=np.uint8, count=min(JSON_CHARACTERS_AT_ONCE, len(bare) - start), offset=start)
-        within = (np.cumsum(part == QUOTE) + inside) % 2 == 1
-        steps = STEPS[part]
-        steps[within] = 0
-        depths = depth + np.cumsum(steps, dtype=np.int64)
-        values += int(np.count_nonzero(steps > 0)) + int(np.count_nonzero((part == COMMA) & ~within))
-        keys += int(np.count_nonzero((part == COLON) & ~within))
-        objects += int(np.count_nonzero((part == BRACE) & ~within))
-        require(int(depths.max()) <= DEEPEST, f"a header nested more than {DEEPEST} deep")
-        require(values <= MOST_VALUES, f"a header of more than {MOST_VALUES} values")
-        moderate = keys <= MOST_KEYS and objects <= MOST_OBJECTS
-        require(moderate, f"a header of more than {MOST_KEYS} keys or {MOST_OBJECTS} objects of values")
-        inside, depth = bool(within[-1]), int(depths[-1])
+    signs = np.frombuffer(bare, dtype=np.uint8)
+    outside = signs[np.cumsum(signs == ord('"'), dtype=np.uint8) % 2 == 0]  # a sum modulo 256 is odd where the sum is
+    objects, lists, commas, keys = (int(np.count_nonzero(outside == ord(sign))) for sign in "{[,:")
+    deepest = int(np.cumsum(STEPS[outside], dtype=np.int32).max(initial=0))
+    require(deepest <= DEEPEST, f"a header nested more than {DEEPEST} deep")
+    require(objects + lists + commas <= MOST_VALUES, f"a header of more than {MOST_VALUES} values")
+    moderate = keys <= MOST_KEYS and objects <= MOST_OBJECTS
+    require(moderate, f"a header of more than {MOST_KEYS} keys or {MOST_OBJECTS} objects of values")
     return keys
 
 

@@ -15,9 +15,16 @@ from sparsenam.context import Context
 from sparsenam.convex.ramps import distinct
 from sparsenam.families.base import dispersion
 from sparsenam.model.pairs import PairFunction
-from sparsenam.smooth.design import Posterior, RampDesign, WeightedGram, posterior, solved_by_output, updated_strengths
+from sparsenam.smooth.design import (
+    CachedGrams,
+    Posterior,
+    RampDesign,
+    WeightedGram,
+    solved_by_output,
+    updated_strengths,
+)
 from sparsenam.smooth.engine import SmoothFit, SmoothProblem, has_converged, step_length
-from sparsenam.smooth.grid import CachedGrams, GridAxis, GridBlock, PairSpread, output_means
+from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread, output_means
 from sparsenam.tables.sample import Matrix, Vector
 
 FIRST_INTERVALS, MOST_INTERVALS = 16, 256  # intervals along an axis
@@ -58,7 +65,7 @@ class MainsBlock:
         self.design = RampDesign(self.layout, task.x, task.weights)
         self.freedom = float(mains.degrees_of_freedom.sum())
         self.fitted = self.design.times(self.values)
-        self._known: tuple[list[WeightedGram], list[Posterior], float] | None = None
+        self._known, self._posteriors, self._noise = list[WeightedGram](), list[Posterior](), 1.0
         self._updates, self._learns = 0, False
         self._grams = CachedGrams(self.design.weighted_gram)
 
@@ -67,25 +74,25 @@ class MainsBlock:
         product = self.layout.times(self.layout.precisions(self.strengths), self.values)
         return 0.5 * float(np.sum(self.values * product))
 
-    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
+    def update(self, partial: Matrix, weights: Matrix, noise: float) -> None:
         """Fit partial residuals (rows, outputs) under the strengths as they are; see `GridBlock.update`."""
         grams = self._grams(weights)
         # once pairs have taken what is theirs, the mains' smoothness hardly moves: a factor serves several sweeps
         self._updates += 1
-        self._learns = self._known is None or self._known[0] is not grams or self._updates in LEARNING
-        if self._known is None or self._learns:
-            found = [posterior(self.layout, gram.matrix, self.strengths, noise) for gram in grams]
-            self._known = grams, found, noise
-        _, found, noise = self._known
-        weighted = np.stack(weights, axis=1) * (partial - output_means(partial, weights))
-        self.values = solved_by_output(found, self.design.transposed_times(weighted) / noise)
-        self.freedom = float(np.mean([each.degrees_of_freedom.sum() for each in found]))
+        self._learns = self._known is not grams or self._updates in LEARNING
+        if self._learns:
+            self._posteriors = [Posterior(self.layout, gram.matrix, self.strengths, noise) for gram in grams]
+            self._known, self._noise = grams, noise
+        weighted = weights.T * (partial - output_means(partial, weights))
+        self.values = solved_by_output(self._posteriors, self.design.transposed_times(weighted) / self._noise)
+        self.freedom = float(np.mean([each.spread.degrees_of_freedom.sum() for each in self._posteriors]))
         self.fitted = self.design.times(self.values)
 
     def learn(self, free: int) -> None:
         """Take a step of Fellner and Schall at the coefficients as they are."""
-        if self._learns and self._known is not None:
-            self.strengths = updated_strengths(self.layout, self.strengths, self._known[1], self.values, free)
+        if self._learns:
+            spreads = [each.spread for each in self._posteriors]
+            self.strengths = updated_strengths(self.layout, self.strengths, spreads, self.values, free)
 
     def fit(self, intercept: Vector, noise: float) -> SmoothFit:
         """Return the mains as a fit, given the score (outputs,) at which all effects are at their means."""
@@ -105,7 +112,6 @@ class PairModel:
         self, task: SmoothProblem, mains: SmoothFit, main_terms: NDArray[np.intp], levels: NDArray[np.bool_]
     ) -> None:
         self.task, self.levels, self.noise = task, levels, 1.0
-        self._constant = [task.weights]
         functions, shaped = mains.functions(), list(mains.shapes)
         parts = [functions[index](task.x[main_terms[index]]) for index in shaped]
         self.held = np.sum([np.zeros_like(task.target), *parts], axis=0)
@@ -143,12 +149,10 @@ class PairModel:
         """Return the penalised loss."""
         return self.task.loss(self.scores) / noise + sum(block.penalty() for block in self.blocks)
 
-    def residuals(self) -> tuple[Matrix, list[Vector]]:
-        """Return working residuals (rows, outputs) and weights; set the noise."""
+    def residuals(self) -> tuple[Matrix, Matrix]:
+        """Return working residuals (rows, outputs) and weights (outputs or 1, rows); set the noise."""
         task, scores, freedom = self.task, self.scores, self.freedom
         self.noise = dispersion(task.family, scores, task.target, task.weights, freedom + 1.0)
-        if task.family.is_quadratic:
-            return task.target - scores, self._constant
         bends, slopes = task.curvatures(scores), task.family.gradient(scores, task.target)
         if task.family.dispersion == "fixed":
             # by squared residuals the dispersion is above 1 where columns that are not in the fit act: a fixed 1 would
@@ -156,7 +160,7 @@ class PairModel:
             squares = float(np.sum(task.weights @ slopes**2)) / task.free_outputs
             expected, rows = float(np.mean(bends @ task.weights)), float(task.weights.sum())
             self.noise = max(self.noise, squares / expected * rows / max(rows - freedom - 1.0, 1.0))
-        return -slopes / bends.T, [task.weights * bend for bend in bends]
+        return -slopes / bends.T, task.weights * bends
 
     def sweep(self) -> bool:
         """Update all blocks once; return whether the step had to be shortened."""
