@@ -243,7 +243,7 @@ MUTANTS = (
     ),
     Mutant(
         "left-out scores",
-        "src/sparsenam/uncertainty/posterior.py",
+        "src/sparsenam/uncertainty/bands.py",
         "follow / (1.0 - follow) * slopes",
         "follow * slopes",
         (INTERVALS, "-k", "left_out_scores"),
