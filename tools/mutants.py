@@ -118,8 +118,8 @@ MUTANTS = (
     Mutant(
         "dual point of free groups",
         PROBLEM,
-        "if (free := _free",
-        "if 0 and (free := _free",
+        "    if free.size:",
+        "    if 0 and free.size:",
         (OPTIMUM, "-k", "empty_solution"),
     ),
     Mutant(

@@ -332,10 +332,10 @@ def nothing_of_the_last(document, arrays):
     ],
 )
 def test_a_checkpoint_that_was_signed_again_with_other_shapes_is_refused(lie, trained, table, tmp_path):
-    document, arrays = unpacked(trained[1], finite=False)
+    document, arrays = unpacked(trained[1])
     lie(document, arrays)
     path = tmp_path / "fit.checkpoint"
-    path.write_bytes(b"".join(packed(document, arrays, finite=False)))
+    path.write_bytes(b"".join(packed(document, arrays)))
     with pytest.raises(CheckpointError) as caught:
         with_checkpoint(path, max_epochs=9).fit(*table)
     assert is_one_sentence(caught.value, path)
