@@ -212,11 +212,8 @@ NORMAL = 1.4826022185056018  # standard deviation of a normal variable over its 
 
 def weighted_quantile(target: Matrix, weights: Vector, level: float) -> Vector:
     """Return for each output the smallest y with at least ``level`` of the weight up to it, shape (outputs,)."""
-    order = np.argsort(target, axis=0, kind="stable")
-    reached = np.cumsum(weights[order], axis=0)
-    first = np.argmax(reached >= level * reached[-1] * (1.0 - 1e-12), axis=0)
-    chosen = np.take_along_axis(order, first[None], axis=0)
-    return np.take_along_axis(target, chosen, axis=0)[0]
+    level *= 1.0 - 1e-12  # so that half of the weight is half of it whatever its rounding
+    return np.quantile(target, level, axis=0, method="inverted_cdf", weights=weights)
 
 
 def robust_center_and_scale(target: Matrix, weights: Vector) -> tuple[Vector, Vector]:

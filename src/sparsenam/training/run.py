@@ -25,7 +25,7 @@ from sparsenam.networks.stacked import UnitFunctions
 from sparsenam.penalties import Penalty
 from sparsenam.tables import PreparedSample
 from sparsenam.training.loop import descend, train
-from sparsenam.training.network import History, Network, Penalize, Regularizers, TrainingPlan
+from sparsenam.training.network import History, HistoryEntry, Network, Penalize, Regularizers, TrainingPlan
 from sparsenam.training.problem import Problem, proximal_step
 from sparsenam.training.processes import Processes, joined_processes
 from sparsenam.training.rows import TrainingBlocks
@@ -229,11 +229,8 @@ def _plain(problem: Problem, parameters: Parameters) -> tuple[SubnetBank, Tensor
     active = problem.restricted_to(parameters.active)
     if not isinstance(active.bank, UnitFunctions):
         return active.bank, parameters.theta, parameters.intercept
-    theta = active.bank.unwrap(parameters.theta, active.x, active.weights)
-    with torch.no_grad():
-        shares = (active.weights / active.weights.sum())[None, :, None]
-        means = (shares * active.bank.inner.effects(theta, active.x)).sum((0, 1))
-    return active.bank.inner, theta, parameters.intercept - means
+    theta, beyond = active.bank.unwrap(parameters.theta, active.x, active.weights)
+    return active.bank.inner, theta, parameters.intercept - beyond
 
 
 def _divergence(prepared: PreparedSample, diverged: Diverged) -> DivergenceError:
@@ -337,7 +334,7 @@ def _journals(
     clock, searches_step = context.clock, plan.solver.searches_step
     stopping = EarlyStopping(plan.patience, plan.tol)
     # a resumed training has as much patience left as it had
-    stalled = any([stopping.observe(_observed(entry)) for entry in history]) and not searches_step
+    stalled = any([stopping.observe(entry.observed) for entry in history]) and not searches_step
     while not journal.finished and last.number < plan.max_epochs:
         for epoch in () if stalled else _epochs(problem, last, plan, context):
             validation = None if validate is None else validate(epoch.parameters)
@@ -346,12 +343,13 @@ def _journals(
             context.progress.report("train", last.number, plan.max_epochs, note)
             if validation is not None and (best.validation is None or validation < best.validation):
                 best = last
-            history.append(_numbers(last))
+            numbers = last.number, last.loss, last.penalty, validation, last.n_active, last.rate, last.seconds
+            history.append(HistoryEntry(*numbers))
             yield Journal(last, best, history)
             if searches_step:
                 converged = last.stationarity is not None and last.stationarity <= plan.tol
             else:
-                converged = stopping.observe(_observed(history[-1]))
+                converged = stopping.observe(history[-1].observed)
             if converged or last.number >= plan.max_epochs or clock.passed():
                 break
         if last.number >= plan.max_epochs or clock.passed():
@@ -368,21 +366,3 @@ def _epochs(problem: Problem, start: Epoch, plan: TrainingPlan, context: Context
     if plan.solver.searches_step:
         return descend(problem, start, plan.solver.accelerated)
     return train(problem, start, plan, context.streams, context.clock.passed)
-
-
-def _numbers(epoch: Epoch) -> dict[str, float | int | None]:
-    return {
-        "epoch": epoch.number,
-        "loss": epoch.loss,
-        "penalty": epoch.penalty,
-        "validation": epoch.validation,
-        "terms": epoch.n_active,
-        "rate": epoch.rate,
-        "seconds": epoch.seconds,
-    }
-
-
-def _observed(entry: dict[str, float | int | None]) -> float:
-    """Return the number that early stopping observes in an entry of the history."""
-    validation = entry["validation"]
-    return (entry["loss"] or 0.0) + (entry["penalty"] or 0.0) if validation is None else validation

@@ -16,7 +16,7 @@ from sparsenam.codec import Count, Indices, Matrix, Size, Vector, Via, pack, unp
 from sparsenam.container import is_object
 from sparsenam.context import Context, StageResult
 from sparsenam.errors import require
-from sparsenam.training.network import Loss, StoredHistory
+from sparsenam.training.network import History, Loss
 from sparsenam.training.problem import Problem, proximal_step
 from sparsenam.training.solvers import Memory, Solver
 
@@ -143,7 +143,7 @@ class Journal:
 
     last: Epoch
     best: Epoch
-    history: StoredHistory
+    history: History
     finished: bool = False
     basis: str = ""
 
@@ -210,6 +210,6 @@ def _memory_shapes(solver: Solver, start: Parameters, theta: tuple[int, int]) ->
 
 
 def _keep(context: Context, stage: str, basis: str, journal: Journal) -> None:
-    reached = [entry for entry in journal.history if (entry["epoch"] or 0) <= journal.last.number]
+    reached = [entry for entry in journal.history if entry.epoch <= journal.last.number]
     facts, arrays = pack(replace(journal, history=reached, basis=basis))
     context.keep(stage, StageResult(arrays, facts))
