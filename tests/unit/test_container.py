@@ -300,7 +300,7 @@ def beyond_the_terms(document, arrays):
 
 
 def whole_numbers(document, arrays):
-    arrays["train:last.parameters.last"] = arrays["train:last.parameters.last"].astype(np.int64)
+    arrays["train:last.parameters.theta"] = arrays["train:last.parameters.theta"].astype(np.int64)
 
 
 def no_numbers(document, arrays):

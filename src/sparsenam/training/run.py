@@ -118,7 +118,7 @@ def train_network(
             theta=plain.double().cpu().numpy(),
             active=outcome.parameters.active,
             intercept=intercept.double().cpu().numpy(),
-            norms=problem.norms(outcome.parameters.complete()),
+            norms=problem.norms(outcome.parameters.theta),
             outcome=outcome,
         )
 
@@ -228,8 +228,8 @@ def _plain(problem: Problem, parameters: Parameters) -> tuple[SubnetBank, Tensor
     """Return bank, θ and intercept of the active terms with unit functions folded into plain ones."""
     active = problem.restricted_to(parameters.active)
     if not isinstance(active.bank, UnitFunctions):
-        return active.bank, parameters.theta, parameters.intercept
-    theta, beyond = active.bank.unwrap(parameters.theta, active.x, active.weights)
+        return active.bank, parameters.of_active, parameters.intercept
+    theta, beyond = active.bank.unwrap(parameters.of_active, active.x, active.weights)
     return active.bank.inner, theta, parameters.intercept - beyond
 
 
@@ -319,7 +319,7 @@ def measure_stationarity(problem: Problem, parameters: Parameters, step: float) 
     """
     step = min(max(step, 1e-8), 1e-3)
     exact = replace(problem, x=problem.x.double(), target=problem.target.double(), weights=problem.weights.double())
-    theta = parameters.complete().double()
+    theta = parameters.theta.double()
     smooth = exact.gradient(theta, parameters.intercept.double())
     moved = proximal_step(exact, theta - step * smooth.theta, step)
     by_theta = float((theta - moved).abs().max()) / step if theta.numel() else 0.0
