@@ -174,10 +174,11 @@ def _by_cluster(
     Function and state are a task too, which is sent once and run again where the worker that held them is lost.
     """
     import cloudpickle
+    import distributed
 
     content = cloudpickle.dumps((function,))
     running, following = deque["Future"](), 0
-    with _dask_errors():
+    try:
         if client.status not in ("running", "connecting"):
             raise CancelledError
         with _large_graphs_allowed():
@@ -188,6 +189,12 @@ def _by_cluster(
                     running.append(client.compute(_task(parts[following], following, packed)))
                 following += 1
             yield _result(running.popleft(), client, patience)
+    except distributed.KilledWorker as error:
+        expected, got = "workers that survive a block", "several lost on the same one"
+        raise ClusterError(describe("Dask cluster", expected, got, "use smaller partitions or more memory")) from error
+    except (CancelledError, distributed.comm.CommClosedError) as error:
+        expected, got = "a scheduler that answers", "no connection to it"
+        raise ClusterError(describe("Dask cluster", expected, got, "start the cluster and the fit again")) from error
 
 
 def _result(future: Future, client: Client, patience: float) -> Any:
@@ -215,21 +222,6 @@ def _n_threads(client: Client) -> int:
         return sum(client.nthreads().values())
     except (OSError, AttributeError, TimeoutError):  # the client is closed or waits for its scheduler
         return 0
-
-
-@contextmanager
-def _dask_errors() -> Generator[None]:
-    """Say in one sentence what became of a cluster."""
-    import distributed
-
-    try:
-        yield
-    except distributed.KilledWorker as error:
-        expected, got = "workers that survive a block", "several lost on the same one"
-        raise ClusterError(describe("Dask cluster", expected, got, "use smaller partitions or more memory")) from error
-    except (CancelledError, distributed.comm.CommClosedError) as error:
-        expected, got = "a scheduler that answers", "no connection to it"
-        raise ClusterError(describe("Dask cluster", expected, got, "start the cluster and the fit again")) from error
 
 
 @contextmanager
@@ -308,6 +300,8 @@ def _run(
 
     A function that refuses its rows says so in the driver, with its sentence and without Spark's account of it.
     """
+    from py4j.protocol import Py4JNetworkError
+    from pyspark.errors import PySparkRuntimeError
 
     def over(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
         import pyarrow
@@ -324,23 +318,13 @@ def _run(
             row = {"partition": partition, "number": number, "rows": table.num_rows}
             yield pyarrow.RecordBatch.from_pylist([row | {"failed": failed, "content": content}])
 
-    with _spark_errors():
+    try:
         collected = numbered(frame, names).mapInArrow(over, RESULT).collect()
+    except (PySparkRuntimeError, Py4JNetworkError, ConnectionError) as error:
+        expected, got = "the session of the table", "one that has ended"
+        raise ClusterError(describe("Spark", expected, got, "make the session and the table again")) from error
     for row in sorted(collected, key=lambda row: (row.partition, row.number)):
         result = pickle.loads(row.content)
         if row.failed:
             raise result
         yield row.partition, result, row.rows
-
-
-@contextmanager
-def _spark_errors() -> Generator[None]:
-    """Say in one sentence that the session of a Spark table has ended."""
-    from py4j.protocol import Py4JNetworkError
-    from pyspark.errors import PySparkRuntimeError
-
-    try:
-        yield
-    except (PySparkRuntimeError, Py4JNetworkError, ConnectionError) as error:
-        expected, got = "the session of the table", "one that has ended"
-        raise ClusterError(describe("Spark", expected, got, "make the session and the table again")) from error

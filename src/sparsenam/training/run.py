@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -291,7 +289,8 @@ def run(
     journals = _journals(problem, journal, plan, context, validate)
     if context.resume is not None:
         journals = stored(journals, context, stage, basis)
-    (journal,) = deque(chain([journal], journals), maxlen=1)
+    for journal in journals:  # noqa: B007 - the last one counts
+        pass
     chosen = journal.last if validate is None else journal.best
     if context.clock.passed():  # measuring takes a pass over all rows, for which there is no time
         return Outcome(chosen.parameters, journal.history, None, True)
@@ -336,7 +335,11 @@ def _journals(
     # a resumed training has as much patience left as it had
     stalled = any([stopping.observe(entry.observed) for entry in history]) and not searches_step
     while not journal.finished and last.number < plan.max_epochs:
-        for epoch in () if stalled else _epochs(problem, last, plan, context):
+        if searches_step:
+            epochs = descend(problem, last, plan.solver.accelerated)
+        else:
+            epochs = train(problem, last, plan, context.streams, clock.passed)
+        for epoch in () if stalled else epochs:
             validation = None if validate is None else validate(epoch.parameters)
             last = replace(epoch, validation=validation, seconds=clock.elapsed())
             note = f"loss {last.loss:.4g}, {last.n_active} terms"
@@ -360,9 +363,3 @@ def _journals(
             return
         last = Epoch(last.number, last.loss, last.penalty, again)
         stopping.waited, stalled = 0, False
-
-
-def _epochs(problem: Problem, start: Epoch, plan: TrainingPlan, context: Context) -> Iterator[Epoch]:
-    if plan.solver.searches_step:
-        return descend(problem, start, plan.solver.accelerated)
-    return train(problem, start, plan, context.streams, context.clock.passed)
