@@ -126,7 +126,7 @@ def test_value_gradient_and_stationarity_over_blocks_are_those_in_memory(height)
     found, expected = (one.gradient(start.theta, start.intercept) for one in (outside, problem))
     torch.testing.assert_close(found.theta, expected.theta, rtol=1e-10, atol=1e-12)
     assert found.loss == pytest.approx(expected.loss, rel=1e-12)
-    some = replace(start, theta=start.theta[[0, 2]], active=np.array([0, 2]))
+    some = replace(start, active=np.array([0, 2]))
     stationarities = [measure_stationarity(one, some, 1e-3) for one in (outside, problem)]
     assert stationarities[0] == pytest.approx(stationarities[1], rel=1e-9)
 
