@@ -118,8 +118,8 @@ MUTANTS = (
     Mutant(
         "dual point of free groups",
         PROBLEM,
-        "if (free := _free",
-        "if 0 and (free := _free",
+        "    if free.size:",
+        "    if 0 and free.size:",
         (OPTIMUM, "-k", "empty_solution"),
     ),
     Mutant(
@@ -243,7 +243,7 @@ MUTANTS = (
     ),
     Mutant(
         "left-out scores",
-        "src/sparsenam/uncertainty/posterior.py",
+        "src/sparsenam/uncertainty/bands.py",
         "follow / (1.0 - follow) * slopes",
         "follow * slopes",
         (INTERVALS, "-k", "left_out_scores"),

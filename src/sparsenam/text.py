@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 from unicodedata import east_asian_width
 
 from sparsenam.codec import to_plain
@@ -216,6 +216,11 @@ class FindingTable:
     caption: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, caption: str, columns: Mapping[str, Sequence[str]]) -> Self:
+        """Return the table of columns by their heads."""
+        return cls(caption, tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
     def __str__(self) -> str:
         """Return the table in lines, names to the left and all else to the right."""

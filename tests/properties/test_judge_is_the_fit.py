@@ -43,7 +43,7 @@ def task_of(case, seed, rows=240):
 def refitted(task, groups, splits):
     """Return the mean held-out loss of fits of the engine on each fold's rows, with the ramps of the design."""
     prepared, family = task.prepared, task.family
-    layout = Layout.of([task.features.ramps(int(group))[0] for group in groups])
+    layout = Layout.of([task.features.ramps()[group][0] for group in groups])
     losses = np.zeros(len(prepared.target))
     for train, test in splits:
         x, target = prepared.x[groups], prepared.target

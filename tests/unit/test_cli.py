@@ -41,13 +41,12 @@ def test_the_module_is_the_command_too():
     assert "Usage: sparsenam fit" in done.stdout
 
 
-@pytest.mark.parametrize("package", ["typer", "rich"])
-def test_without_its_packages_the_command_says_in_one_line_what_to_install(package):
-    done = run(f"import sys\nsys.modules[{package!r}] = None\nfrom sparsenam.cli import main\nmain()")
+def test_without_its_package_the_command_says_in_one_line_what_to_install():
+    done = run("import sys\nsys.modules['typer'] = None\nfrom sparsenam.cli import main\nmain()")
     assert done.returncode == 1
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert f"got no {package}" in line
+    assert "got no typer" in line
     assert 'pip install "sparsenam[cli]"' in line
 
 

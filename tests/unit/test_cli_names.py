@@ -244,6 +244,7 @@ def test_explain_has_a_table_of_eighty_columns_whatever_the_names(tmp_path):
     assert lines[0].startswith("regression of price (gaussian, ")
     first = next(index for index, line in enumerate(lines) if line.strip().startswith("kept "))
     last = next(index for index, line in enumerate(lines) if line.startswith("mean size:"))
+    assert any("a_name" in line and "\N{HORIZONTAL ELLIPSIS}" in line for line in lines[first:last])
     assert last > first + 3
     assert max(len(line) for line in lines[first:last]) <= 80
 

@@ -368,7 +368,7 @@ def test_a_parameter_object_that_cannot_be_is_refused(content):
 
 
 def test_a_saved_curve_knows_the_point_of_the_rule_object_of_the_fit():
-    curve = StoredCurve(({"alpha": 1.0, "features": 0.0, "mean": 2.0, "standard_error": 0.1},), {"compact": 0})
+    curve = StoredCurve(((1.0, 0.0, 2.0, 0.1),), {"compact": 0})
     with pytest.raises(InputError, match="no losses of rows"):
         curve.choose(Compact(0.5))
     model, _ = fitted("folds")

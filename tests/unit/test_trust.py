@@ -138,7 +138,7 @@ def test_one_of_a_kind_is_said_in_the_singular(model, classifier, table, tmp_pat
     one = SNAMRegressor(alpha=0.6, random_state=0).fit(*table)
     assert list(one.get_feature_names_out()) == ["a"]
     one.save(tmp_path / "m.snam")
-    assert "1 column kept" in invoke("explain", tmp_path / "m.snam").stdout
+    assert "1 of 4 columns kept" in invoke("explain", tmp_path / "m.snam").stdout
 
 
 def test_no_negative_zero_is_written_into_a_table(tmp_path):

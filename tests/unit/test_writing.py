@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from sparsenam import SNAMRegressor, load
+from sparsenam.codec import pack, unpack
 from sparsenam.errors import InputError
 from sparsenam.tables import TableEncoder, UnseenLevelWarning
 from sparsenam.tables.prediction import few_terms
@@ -43,7 +44,7 @@ def test_a_way_of_writing_is_found_from_all_cells_and_kept(texts, kind, writing,
         encoder, terms = TableEncoder.fit(make(texts))
         assert encoder.columns[0].writing == writing and encoder.columns[0].kind == kind
         np.testing.assert_allclose(terms[:, 0], numbers)
-        again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict())))
+        again = unpack(TableEncoder, json.loads(json.dumps(pack(encoder)[0])))
         np.testing.assert_allclose(again.encode(make(texts[:1]))[:, 0], numbers[:1])
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.audit.harm import AUDIT_FOLDS, FEWEST_SUBGROUP_ROWS, AuditRows, SubgroupHarm, harms, holm
+from sparsenam.audit.harm import AUDIT_FOLDS, FEWEST_SUBGROUP_ROWS, AuditRows, Harm, harms, holm
 from sparsenam.audit.subgroups import (
     Groups,
     OfSubgroup,
@@ -27,7 +28,7 @@ from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import GivenRows, GivenScores
 from sparsenam.fit.summary import numbers, read_cells
 from sparsenam.tables.columns import Reading, read_column
-from sparsenam.text import Finding, FindingTable, Found, count_text, number_text
+from sparsenam.text import NOTHING, Finding, FindingTable, Found, count_text, number_text
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -37,29 +38,6 @@ MANY_COLUMNS = 60  # beyond, only kept columns make subgroups unless others are 
 AUDIT_LEVEL = 0.05  # of a wrong flag anywhere in an audit
 ONE_SIDED = 1.6449  # standard errors above 0 of a cost that a test at 5 % takes for one
 ROWS_SHOWN, MOST_ROWS_SHOWN = 20, 60  # rows of a table in words, and of one with so many flags
-
-
-@dataclass(frozen=True, slots=True)
-class Harm(OfSubgroup):
-    """What dropping a column cost the rows of a subgroup.
-
-    ``cost`` is the mean loss that a small curve of the column would have saved in rows held out from it, ``error`` its
-    standard error; ``share`` and ``share_error`` are the same over what the model explains of the loss there, None
-    where that is not certain to be above 0. ``p_value`` is that of a test that the column says nothing there, corrected
-    for all columns and subgroups of the audit; ``flagged`` are those of at most 5 % whose cost is above 0 too, by 1.64
-    standard errors. ``groups`` is the column or the labels that the subgroup is made of, None for all rows.
-    """
-
-    column: str
-    groups: str | None
-    label: str
-    rows: int
-    cost: float
-    error: float
-    share: float | None
-    share_error: float | None
-    p_value: float
-    flagged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +88,6 @@ class Audit(Found):
         return tuple(harm for harm in self.harms if harm.flagged)
 
     def finding(self) -> Finding:
-        small = ", ".join(self.too_small[:ROWS_SHOWN]) + (" …" if len(self.too_small) > ROWS_SHOWN else "")
         notes = list(self.notes)
         if self.harms:
             saved = (
@@ -118,7 +95,9 @@ class Audit(Found):
             )
             count = count_text(len(self.harms), "combination")
             notes.insert(0, f"{saved}; p-values are corrected for {count}.")
-        notes += [f"Too small to test (less than {FEWEST_SUBGROUP_ROWS} rows): {small}."] if small else []
+        if self.too_small:
+            small = ", ".join(self.too_small[:ROWS_SHOWN]) + (" …" if len(self.too_small) > ROWS_SHOWN else "")
+            notes.append(f"Too small to test (less than {FEWEST_SUBGROUP_ROWS} rows): {small}.")
         tables = [self._harm_table()] if self.harms else []
         return Finding("Audit", self._sentence(), (*tables, self._check_table()), tuple(notes))
 
@@ -133,9 +112,7 @@ class Audit(Found):
         if not flagged:
             return f"None of {looked} is shown to have cost anything by being dropped."
         worst = max(flagged, key=lambda harm: harm.cost)
-        share = (
-            "" if worst.share is None else f", {_percent(worst.share, worst.share_error)} of what the model explains"
-        )
+        share = "" if worst.share is None else f", {_percent(worst)} of what the model explains"
         return (
             f"Of {looked}, {count_text(len(flagged), 'combination')} would have been better off with the column; most "
             f"of all {worst.column!r} in {worst.subgroup}: dropping it costs {with_error(worst.cost, worst.error)} of "
@@ -144,51 +121,40 @@ class Audit(Found):
 
     def _harm_table(self) -> FindingTable:
         shown = [harm for index, harm in enumerate(self.harms) if harm.flagged or index < ROWS_SHOWN][:MOST_ROWS_SHOWN]
-        rows = tuple(
-            (
-                harm.column,
-                harm.subgroup,
-                str(harm.rows),
-                with_error(harm.cost, harm.error),
-                "–" if harm.share is None else _percent(harm.share, harm.share_error),
-                number_text(harm.p_value, 2),
-                "yes" if harm.flagged else "",
-            )
-            for harm in shown
-        )
-        heads = ("dropped column", "subgroup", "rows", "cost in loss", "of what is explained", "p-value", "certain")
+        columns = {
+            "dropped column": [harm.column for harm in shown],
+            "subgroup": [harm.subgroup for harm in shown],
+            "rows": [str(harm.rows) for harm in shown],
+            "cost in loss": [with_error(harm.cost, harm.error) for harm in shown],
+            "of what is explained": [_percent(harm) for harm in shown],
+            "p-value": [number_text(harm.p_value, 2) for harm in shown],
+            "certain": ["yes" if harm.flagged else "" for harm in shown],
+        }
         more = f", the first {len(shown)} of {len(self.harms)}" if len(shown) < len(self.harms) else ""
-        return FindingTable(f"What dropping cost, the most certain first{more}", heads, rows)
+        return FindingTable.of(f"What dropping cost, the most certain first{more}", columns)
 
     def _check_table(self) -> FindingTable:
         order = sorted(self.checks[1:], key=_distance, reverse=True)
         shown = [*self.checks[:1], *order[: ROWS_SHOWN - 1]]
+        columns = {
+            "subgroup": [check.subgroup for check in shown],
+            "rows": [str(check.rows) for check in shown],
+            "mean prediction": [_several(check.mean_prediction) for check in shown],
+            "mean outcome": [_several(check.mean_outcome) for check in shown],
+            "difference": [" / ".join(map(with_error, check.gap, check.gap_error)) for check in shown],
+            "loss": [number_text(check.loss, 4) for check in shown],
+        }
+        measures: dict[str, list[float | None]] = {
+            "accuracy": [check.accuracy for check in shown],
+            "false positives": [check.false_positive for check in shown],
+            "false negatives": [check.false_negative for check in shown],
+        }
+        for head, values in measures.items():
+            if any(value is not None for value in values):
+                columns[head] = [number_text(value, 3) for value in values]
         more = f", the {len(shown) - 1} worst of {len(self.checks) - 1}" if len(shown) < len(self.checks) else ""
-        heads = ["subgroup", "rows", "mean prediction", "mean outcome", "difference", "loss"]
-        measures = [
-            (head, name)
-            for head, name in (
-                ("accuracy", "accuracy"),
-                ("false positives", "false_positive"),
-                ("false negatives", "false_negative"),
-            )
-            if any(getattr(check, name) is not None for check in self.checks)
-        ]
-        rows = tuple(
-            (
-                check.subgroup,
-                str(check.rows),
-                _several(check.mean_prediction),
-                _several(check.mean_outcome),
-                " / ".join(map(with_error, check.gap, check.gap_error)),
-                number_text(check.loss, 4),
-                *(number_text(getattr(check, name), 3) for _, name in measures),
-            )
-            for check in shown
-        )
         outputs = "" if len(self.outputs) == 1 else f" ({' / '.join(self.outputs)})"
-        caption = f"How right the model is{outputs}, the farthest from its outcomes first{more}"
-        return FindingTable(caption, (*heads, *(head for head, _ in measures)), rows)
+        return FindingTable.of(f"How right the model is{outputs}, the farthest from its outcomes first{more}", columns)
 
 
 def audit(
@@ -204,22 +170,20 @@ def audit(
     """Return what dropping each column cost subgroups of rows, and how right the model is in them."""
     given = fit.rows(X, y, sample_weight, exposure, fit.reader())
     rows = fit.response.scored(fit.model, given)
-    cells, kept = read_cells(fit.encoder, X), set(fit.kept)
-    readings = [read_column(column, part) for column, part in zip(fit.encoder.columns, cells, strict=True)]
-    columns = enumerate(fit.encoder.columns)
-    dropped = [index for index, column in columns if index not in kept and column.kind != "constant"]
+    columns, names = fit.encoder.columns, fit.encoder.names
+    readings = [read_column(column, cells) for column, cells in zip(columns, read_cells(fit.encoder, X), strict=True)]
+    dropped = [place for place, column in enumerate(columns) if place not in fit.kept and column.kind != "constant"]
     default = range(len(readings)) if len(readings) <= MANY_COLUMNS else fit.kept
     partitions = read_partitions(fit.encoder, readings, groups, default, "audit")
     folds = _folds(given, readings, partitions)
     scaled = AuditRows.of(rows.family, rows.scores / rows.units, rows.target / rows.units, rows.weights, folds)
-    coarse = [binned(index, fit.encoder.columns[index], readings[index]) for index in dropped]
+    coarse = [binned(index, columns[index], readings[index]) for index in dropped]
     progress = ProgressBar(verbose)
     try:
         with one_thread():
-            found = harms(scaled, coarse, partitions, lambda done, total: progress.report("audit", done, total))
+            found = harms(scaled, names, coarse, partitions, partial(progress.report, "audit"))
     finally:
         progress.close()
-    names = fit.encoder.names
     means, has_classes = rows.family.mean(rows.scores), fit.task == "classification"
     checks = _checks(partitions, rows.weights, means, rows.target, rows.losses, has_classes)
     small = [
@@ -229,7 +193,7 @@ def audit(
         if 0 < count < FEWEST_SUBGROUP_ROWS
     ]
     note = () if np.all(rows.units == 1.0) else ("Losses are of y in units of its spread.",)
-    made = _harms(names, found, partitions, rows.weights)
+    made = _corrected(found)
     return Audit(
         rows=int((rows.weights > 0).sum()),
         outputs=fit.outputs,
@@ -262,33 +226,16 @@ def _folds(rows: GivenRows, readings: Sequence[Reading], partitions: Sequence[Pa
     packed = np.ascontiguousarray(np.column_stack([values, labels]) + 0.0)  # which turns -0 into 0
     keys = [int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8).digest(), "big") for row in packed]
     key = np.array(keys, dtype=np.uint64)
-    order = np.lexsort((key, *rows.target.T[::-1]))
-    run = np.empty(key.size, dtype=np.intp)
-    run[order] = np.arange(key.size) // AUDIT_FOLDS
-    order = np.lexsort((key, run))
-    folds = np.empty(key.size, dtype=np.intp)
-    folds[order] = np.arange(key.size) % AUDIT_FOLDS
-    return folds
+    run = np.argsort(np.lexsort((key, *rows.target.T[::-1]))) // AUDIT_FOLDS
+    return np.argsort(np.lexsort((key, run))) % AUDIT_FOLDS
 
 
-def _harms(
-    names: Sequence[str], found: dict[int, list[SubgroupHarm]], partitions: Sequence[Partition], weights: Vector
-) -> tuple[Harm, ...]:
-    """Return what was found of each column and subgroup that was tested, the smallest p-value first."""
-    records: list[tuple[tuple[str, str | None, str, int], SubgroupHarm, int]] = []
-    for column, by_partition in found.items():
-        for partition, harm in zip((Partition.everyone(weights.size), *partitions), by_partition, strict=True):
-            counts = partition.counts(weights)
-            for group in np.flatnonzero(~np.isnan(harm.p_values)).tolist():
-                place = (names[column], partition.name, partition.labels[group], int(counts[group]))
-                records.append((place, harm, group))
-    corrected = holm(np.array([harm.p_values[group] for _, harm, group in records]))
-    made: list[Harm] = []
-    for (place, harm, group), p_value in zip(records, corrected.tolist(), strict=True):
-        cost, share = float(harm.cost[group]), float(harm.share[group])
-        shares = (None, None) if math.isnan(share) else (share, float(harm.share_error[group]))
-        flagged = p_value <= AUDIT_LEVEL and cost > ONE_SIDED * float(harm.error[group])
-        made.append(Harm(*place, cost, float(harm.error[group]), *shares, p_value, flagged))
+def _corrected(found: Sequence[Harm]) -> tuple[Harm, ...]:
+    """Return what was found with p-values corrected for their number and flags, the smallest first."""
+    made = list[Harm]()
+    for harm, p_value in zip(found, holm(np.array([each.p_value for each in found])).tolist(), strict=True):
+        flagged = p_value <= AUDIT_LEVEL and harm.cost > ONE_SIDED * harm.error
+        made.append(replace(harm, p_value=p_value, flagged=flagged))
     return tuple(sorted(made, key=lambda harm: (harm.p_value, -harm.cost, harm.column, harm.subgroup)))
 
 
@@ -300,10 +247,10 @@ def _checks(
     values = np.column_stack([prediction, outcome, outcome - prediction, losses, *measures.values()])
     outputs, made = outcome.shape[1], list[SubgroupCheck]()
     for place, means, errors in subgroup_means(partitions, weights, values):
-        predicted, observed, gap = (numbers(part) for part in means[: 3 * outputs].reshape(3, outputs))
+        predicted, observed, gap = map(numbers, means[: 3 * outputs].reshape(3, outputs))
         gap_error, loss_error = numbers(errors[2 * outputs : 3 * outputs]), float(errors[3 * outputs])
         loss, *shares = means[3 * outputs :].tolist()
-        known = dict(zip(measures, map(_number, shares), strict=True))
+        known = {name: None if math.isnan(share) else share for name, share in zip(measures, shares, strict=True)}
         made.append(SubgroupCheck(*place, predicted, observed, gap, gap_error, loss, loss_error, **known))
     return tuple(made)
 
@@ -311,8 +258,7 @@ def _checks(
 def _class_measures(prediction: Matrix, outcome: Matrix) -> dict[str, Vector]:
     """Return for each row whether its class is right, and of two classes which error it is; NaN where it is neither."""
     if prediction.shape[1] > 1:
-        is_one_of_many = bool(np.allclose(outcome.sum(axis=1), 1.0))
-        if is_one_of_many:
+        if np.allclose(outcome.sum(axis=1), 1.0):  # one class of many, not several labels
             return {"accuracy": (prediction.argmax(axis=1) == outcome.argmax(axis=1)).astype(np.float64)}
         return {"accuracy": ((prediction > 0.5) == (outcome > 0.5)).mean(axis=1)}
     said, was = prediction[:, 0] > 0.5, outcome[:, 0] > 0.5
@@ -329,13 +275,12 @@ def _distance(check: SubgroupCheck) -> float:
     return max((abs(gap) / error for gap, error in pairs if error > 0), default=0.0)
 
 
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
 def _several(values: Numbers) -> str:
     return " / ".join(number_text(value, 4) for value in values)
 
 
-def _percent(share: float, error: float | None) -> str:
-    return f"{number_text(100 * share, 3)} % ± {number_text(None if error is None else 100 * error, 2)} %"
+def _percent(harm: Harm) -> str:
+    """Return the share of what is explained, a dash where it is not known."""
+    if harm.share is None or harm.share_error is None:
+        return NOTHING
+    return f"{number_text(100 * harm.share, 3)} % ± {number_text(100 * harm.share_error, 2)} %"

@@ -113,7 +113,7 @@ class Comparison(Found):
         text = f"{kept}, {alone}; {moved}"
         if whole.changed is not None:
             text += f", and the class of {share_text(whole.changed)} of the rows"
-        if whole.difference is not None and whole.difference_error is not None:
+        if whole.difference is not None:
             text += f"; the loss of the second less the first is {with_error(whole.difference, whole.difference_error)}"
         return f"{text}."
 
@@ -127,38 +127,39 @@ class Comparison(Found):
         return tuple(notes)
 
     def _curve_table(self) -> FindingTable:
-        rows = tuple(
-            (
-                curve.column,
-                number_text(curve.mean_absolute, 3),
-                number_text(curve.largest, 3),
-                curve.where,
-                "not known" if curve.beyond is None else share_text(curve.beyond),
-            )
-            for curve in self.curves[:ROWS_SHOWN]
-        )
-        heads = ("column", "mean difference", "largest", "where", "rows beyond bands")
-        return FindingTable(f"Changed curves, in {self.units}", heads, rows)
+        shown = self.curves[:ROWS_SHOWN]
+        columns = {
+            "column": [curve.column for curve in shown],
+            "mean difference": [number_text(curve.mean_absolute, 3) for curve in shown],
+            "largest": [number_text(curve.largest, 3) for curve in shown],
+            "where": [curve.where for curve in shown],
+            "rows beyond bands": ["not known" if curve.beyond is None else share_text(curve.beyond) for curve in shown],
+        }
+        return FindingTable.of(f"Changed curves, in {self.units}", columns)
 
     def _prediction_table(self) -> FindingTable:
         order = sorted(self.predictions[1:], key=lambda change: -change.mean_absolute)
         shown = [*self.predictions[:1], *order[: ROWS_SHOWN - 1]]
-        heads = ["subgroup", "rows", "mean difference", "mean absolute"]
-        with_classes, with_losses = shown[0].changed is not None, shown[0].losses is not None
-        heads += ["classes changed"] if with_classes else []
-        heads += ["first's loss", "second's loss", "difference"] if with_losses else []
-        rows: list[tuple[str, ...]] = []
-        for change in shown:
-            least = STANDARD_ERROR_ROUNDING * change.mean_absolute  # below, a mean is nothing but rounding
-            means = " / ".join(number_text(value if abs(value) > least else 0.0, 3) for value in change.mean)
-            row = [change.subgroup, str(change.rows), means, number_text(change.mean_absolute, 3)]
-            row += [share_text(change.changed)] if change.changed is not None else []
-            if change.losses is not None and change.difference is not None and change.difference_error is not None:
-                row += [number_text(loss, 4) for loss in change.losses]
-                row.append(with_error(change.difference, change.difference_error))
-            rows.append(tuple(row))
+        columns = {
+            "subgroup": [change.subgroup for change in shown],
+            "rows": [str(change.rows) for change in shown],
+            "mean difference": [_means_text(change) for change in shown],
+            "mean absolute": [number_text(change.mean_absolute, 3) for change in shown],
+        }
+        if shown[0].changed is not None:
+            columns["classes changed"] = [share_text(change.changed or 0.0) for change in shown]
+        if shown[0].losses is not None:
+            losses = [change.losses for change in shown if change.losses is not None]
+            columns["first's loss"] = [number_text(first, 4) for first, _ in losses]
+            columns["second's loss"] = [number_text(second, 4) for _, second in losses]
+            columns["difference"] = [with_error(change.difference, change.difference_error) for change in shown]
         more = f", the {len(shown) - 1} largest of {len(self.predictions) - 1}" if len(order) >= ROWS_SHOWN else ""
-        return FindingTable(f"Changed predictions, in {self.response}{more}", tuple(heads), tuple(rows))
+        return FindingTable.of(f"Changed predictions, in {self.response}{more}", columns)
+
+
+def _means_text(change: PredictionChange) -> str:
+    least = STANDARD_ERROR_ROUNDING * change.mean_absolute  # below, a mean is nothing but rounding
+    return " / ".join(number_text(value if abs(value) > least else 0.0, 3) for value in change.mean)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -243,7 +243,7 @@ def mean_and_error(values: Vector, weights: Vector, codes: Codes, groups: int) -
     return mean, np.sqrt(squares * scale) / np.where(total > 0, total, 1.0)
 
 
-def with_error(value: float, error: float) -> str:
+def with_error(value: float | None, error: float | None) -> str:
     """Return a number and its standard error as text; a number that is nothing but rounding is 0."""
-    value = 0.0 if abs(value) <= STANDARD_ERROR_ROUNDING * error else value
-    return f"{number_text(value, 3)} ± {number_text(error, 2)}"
+    is_rounding = abs(value or 0.0) <= STANDARD_ERROR_ROUNDING * (error or 0.0)
+    return f"{number_text(0.0 if is_rounding else value, 3)} ± {number_text(error, 2)}"

@@ -1,4 +1,4 @@
-"""The command ``sparsenam``; it needs the extra ``cli``, which brings typer and rich."""
+"""The command ``sparsenam``; it needs the extra ``cli``, which brings typer."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ except KeyboardInterrupt:
 
 
 def main() -> None:
-    """Run the command; without typer or rich, say what to install and exit with 1."""
+    """Run the command; without typer, say what to install and exit with 1."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is in the background of a script
         signal.signal(signal.SIGINT, leave_at_once)
     from importlib.util import find_spec
 
     _open_streams()
-    missing = [name for name in ("typer", "rich") if find_spec(name) is None]
-    if missing:
-        remedy = 'install them with: pip install "sparsenam[cli]"'
-        sys.exit(f"sparsenam: expected the packages typer and rich, got no {' and no '.join(missing)}; {remedy}.")
+    if find_spec("typer") is None:
+        remedy = 'install it with: pip install "sparsenam[cli]"'
+        sys.exit(f"sparsenam: expected the package typer, got no typer; {remedy}.")
     from sparsenam.cli.app import app
     from sparsenam.cli.display import note_trace
 

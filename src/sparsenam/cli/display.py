@@ -1,4 +1,4 @@
-"""What the commands print: lines, tables, explanations, JSON, and errors and warnings as one line each."""
+"""What the commands print: lines, explanations, JSON, and errors and warnings as one line each."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import sys
 import traceback
 import warnings
 from _thread import interrupt_main
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
 from threading import Timer, main_thread
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 INTERNAL = 1  # exit codes
 BAD_INPUT = 2
-FILE_WIDTH = 200  # columns of text where stdout is no terminal and has no edge to wrap at
-TABLE_WIDTH = 80
-MOST_NEAR_NAMED = 20  # named in one line
 # characters that move the cursor, colour the text or turn its direction, but for line ends and tabs
 COMMANDING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 TYPES = re.compile(r"""feature_types=\{['"](.+?)['"]: "([^"]+)"\}""")
@@ -91,88 +88,10 @@ def _echo(text: str, *, err: bool = False) -> None:
             raise OSError(error.errno, error.strerror, "standard output") from error
 
 
-def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int = FILE_WIDTH) -> None:
-    """Print a table on stdout, the first column to the left and numbers to the right, at most so wide."""
-    # loaded here and not at the top: "sparsenam --help" must not wait for it
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for index, heading in enumerate(headings):
-        side: Literal["left", "right"] = "left" if index == 0 else "right"
-        # names are broken where the table would be too wide, numbers never are
-        table.add_column(Text(visible(heading)), justify=side, no_wrap=index > 0, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(visible(cell)) for cell in row))
-    console = Console(highlight=False)
-    console.width = width if not console.is_terminal else min(width, console.width)
-    with console.capture() as drawn:
-        console.print(table)
-    _echo(drawn.get().removesuffix("\n"))
-
-
 def show_explanation(explanation: Explanation) -> None:
     """Print what is kept, largest first, the dropped columns with the reason, and what to know of the choice."""
-    from sparsenam.text import count_text
-
-    kept, dropped, card = explanation.features, explanation.dropped, explanation.card
-    pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
-    if explanation.target is not None:
-        rows = "" if card.get("rows") is None else f", {card['rows']} rows"
-        say(f"{explanation.task} of {explanation.target} ({card.get('family')}{rows})")
-    units = f"effects are in {explanation.units}."
-    say_wrapped(f"{count_text(len(kept), 'column')}{pairs} kept, {len(dropped)} dropped; {units}")
-    if explanation.explained is not None:
-        fitted = ", before the edits" if explanation.edits else ""
-        say(f"Explained in rows held out{fitted}: {explanation.explained} of the loss.")
-    scores: dict[str, float | None] = card.get("scores") or {}
-    for name, value in scores.items() if explanation.target is not None else ():
-        say(f"{name}: {'unknown' if value is None else plain_number(value)}")
-    for edit in explanation.edits:
-        say_wrapped(f"edited {edit.sentence}")
-    _show_kept(explanation)
-    near = [column for column in dropped if column.by_penalty]
-    if near:
-        named = [f"{column.name} {column.slack:.2f}" for column in near[:MOST_NEAR_NAMED]]
-        more = f" and {len(near) - MOST_NEAR_NAMED} more (--json has all)" if len(near) > MOST_NEAR_NAMED else ""
-        say_wrapped(f"dropped, with the share of the gradient that would let each in: {', '.join(named)}{more}")
-    for column in dropped:
-        if column not in near:
-            say_wrapped(f"dropped {column.name}: {column.reason}")
-    for sentence in explanation.notes:
-        say_wrapped(f"note: {sentence}")
-
-
-def _show_kept(explanation: Explanation) -> None:
-    """Print kept columns and pairs as a table of at most 80 characters a line, names broken where they are long."""
-    from sparsenam.text import share_text
-
-    kept = explanation.features
-    parts = [*kept, *explanation.pairs]
-    if not parts:
-        return
-    cells: dict[str, list[str]] = {
-        "kept": [part.name for part in parts],
-        "kind": [*(column.kind_and_form for column in kept), *("pair" for _ in explanation.pairs)],
-        "mean size": [plain_number(part.mean_absolute) for part in parts],
-        "range": [plain_number(part.variation) for part in parts],
-        "entered": ["" if column.entry is None else str(column.entry) for column in kept],
-        "in folds": ["" if column.kept_in is None else share_text(column.kept_in) for column in kept],
-        "in halves": ["" if column.stability is None else share_text(column.stability) for column in kept],
-    }
-    order = sorted(range(len(parts)), key=lambda place: -parts[place].mean_absolute)
-    shown = {name: [*column, *[""] * (len(parts) - len(column))] for name, column in cells.items() if any(column)}
-    show_table(list(shown), [[column[place] for column in shown.values()] for place in order], width=TABLE_WIDTH)
-    legend = {
-        "mean size": "mean absolute effect",
-        "range": "largest less smallest effect",
-        "entered": "order of entry",
-        "in folds": "share of folds that keep it",
-        "in halves": "share of half-samples that keep it",
-    }
-    say_wrapped("; ".join(f"{name}: {meaning}" for name, meaning in legend.items() if name in shown))
+    for line in str(explanation).split("\n"):
+        say_wrapped(line)
 
 
 def show_rows(local: LocalExplanation) -> None:

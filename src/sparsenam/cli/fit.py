@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sparsenam.cli import INTERRUPTED
-from sparsenam.cli.display import note, plain_number, say, say_json, show_table
+from sparsenam.cli.display import note, plain_number, say, say_json
 from sparsenam.cli.options import MAX_BYTES, AsJson, Event, MaxBytes, TableFile, Weights, as_list
 from sparsenam.errors import InputError, describe
 
@@ -329,6 +329,8 @@ def _path_to_dict(walker: AdditiveEstimator) -> Plain:
 
 
 def _show_path(walked: Plain) -> None:
+    from sparsenam.text import FindingTable
+
     lines = [
         (
             f"{point['alpha']:.4g}",
@@ -339,5 +341,6 @@ def _show_path(walked: Plain) -> None:
         )
         for point in walked["points"]
     ]
-    show_table(("alpha", "features", "held-out loss", "", "entered"), lines)
+    heads = ("alpha", "features", "held-out loss", "", "entered")
+    say(str(FindingTable("The path, from the strongest penalty on", heads, tuple(lines))))
     say(f"order of entry: {', '.join(walked['entry_order'])}")

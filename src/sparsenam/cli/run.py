@@ -8,7 +8,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from sparsenam.explain import Explanation, LocalExplanation
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
 from sparsenam.families import Family, Quantile
-from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
+from sparsenam.files import check_folder, remove, remove_leftovers, write_together
 from sparsenam.fit.problem import CHOICE_RAMPS
 from sparsenam.text import Found
 
@@ -79,7 +79,8 @@ class ModelFolder:
             yield
         except Exception:
             if not was_there:
-                remove_if_empty(self.path)
+                with suppress(OSError):  # something is in it
+                    self.path.rmdir()
             raise
 
     def write(self, estimator: AdditiveEstimator, metrics: Plain | None = None, report: str | None = None) -> None:

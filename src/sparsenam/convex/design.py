@@ -159,13 +159,13 @@ class GroupedFeatures:
             return self.features.columns(int(members[0]))
         return np.hstack([self.features.columns(int(term)) for term in members])
 
-    def ramps(self, group: int) -> list[Ramps | int] | None:
-        """Return the ramps of a group's terms, the number of columns for levels; None where columns are no ramps."""
+    def ramps(self) -> list[list[Ramps | int]] | None:
+        """Return the ramps of each group's terms, the number of columns for levels; None where columns are no ramps."""
         features = self.features
         if not isinstance(features, RampFeatures) or features.hinges:
             return None
-        units = [features.units(int(term)) for term in self.grouping.members[group]]
-        return [each if isinstance(each, Ramps) else each.size for each in units]
+        groups = [[features.units(int(term)) for term in members] for members in self.grouping.members]
+        return [[each if isinstance(each, Ramps) else each.size for each in units] for units in groups]
 
     def freedom(self, group: int) -> float:
         """Return the degrees of freedom of a group: those of its terms, which for one of few columns are these."""

@@ -15,9 +15,8 @@ import numpy as np
 
 from sparsenam.context import Context, running
 from sparsenam.discover.question import ColumnUnits, Question, Units
-from sparsenam.errors import InputError, check_number, describe
+from sparsenam.errors import check_number
 from sparsenam.fit.plan import splitter
-from sparsenam.model import AdditiveModel
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import Compact
 from sparsenam.selection.choose import HeldOutJudge
@@ -82,24 +81,23 @@ class Alternatives(Found):
 
     def finding(self) -> Finding:
         count = len(self.models)
-        if not self.columns:
-            sentence = "the model keeps no column, and no column lowers the loss of rows held out for certain."
-        elif count:
-            sentence = f"{count_text(count, 'other model')} of these columns predict{'s' if count == 1 else ''} as well"
-            sentence += f", of {self.tried} tried; " + (
-                f"all of them need {listed(list(self.needed))}." if self.needed else "no column is in all of them."
-            )
-        else:
-            sentence = f"none of {self.tried} other models tried predicts as well: every column is needed."
+        others = count_text(count, "other model")
         if not self.columns and count:
-            sentence = f"the model keeps no column; {count_text(count, 'other model')} may be as good."
+            sentence = f"the model keeps no column; {others} may be as good."
+        elif not self.columns:
+            sentence = "the model keeps no column, and no column lowers the loss of rows held out for certain."
+        elif not count:
+            sentence = f"none of {self.tried} other models tried predicts as well: every column is needed."
+        else:
+            need = f"all of them need {listed(list(self.needed))}" if self.needed else "no column is in all of them"
+            predict = "predicts" if count == 1 else "predict"
+            sentence = f"{others} of these columns {predict} as well, of {self.tried} tried; {need}."
         tables = [*self._models_table(), *self._exchange_table()]
         return Finding("Other models as good", sentence, tuple(tables), tuple(self._notes()))
 
     def _notes(self) -> list[str]:
-        if self.tolerance is None:
-            margin = "two standard errors of the chosen model, and 3 % of what it explains"
-        else:
+        margin = "two standard errors of the chosen model, and 3 % of what it explains"
+        if self.tolerance is not None:
             margin = f"{number_text(100 * self.tolerance, 3)} % of what the chosen model explains"
         notes = [
             f"As good means within {margin}, in rows held out by the folds of the choice.",
@@ -136,51 +134,44 @@ def _points(share: float) -> str:
 
 def find_alternatives(fit: Fit, question: Question, tolerance: float | Literal["auto"], most: int) -> Alternatives:
     """Return other sets of columns that predict about as well as those of the model."""
-    allowed: float | None = None
-    if isinstance(tolerance, str):
-        if tolerance != "auto":
-            raise InputError(describe("tolerance", "a share or 'auto'", repr(tolerance), "choose one"))
-    else:
+    if tolerance != "auto":
         check_number("tolerance", tolerance, 0.0)
-        allowed = float(tolerance)
+    rule, allowed = question.plan.rule, None if tolerance == "auto" else float(tolerance)
+
+    def margin(gain: float, error: float) -> float:
+        """Return how far a set may be behind, where the chosen one explains ``gain``."""
+        if allowed is not None:
+            return allowed * max(gain, 0.0)
+        share = (rule if isinstance(rule, Compact) else Compact()).share
+        return min(CLEAR * error, share * max(gain, 0.0))
+
     with running(fit.settings) as context:
-        search = _search_for(question, fit.model, allowed, context)
+        problem = question.problem(question.rows.sample)
+        task = question.task(problem, context, "alternatives", FEWEST_TO_JUDGE)
+        splits = splitter(question.plan, question.rows, context)(problem).splits
+        scores = fit.model.scores(question.rows.sample.terms[problem.counted])
+        task, loss = problem.judged_by(task, splits, scores)
+        terms, members = problem.prepared.terms, problem.prepared.grouping.members
+        inside = [bool(np.isin(terms[each], fit.model.terms).any()) for each in members]
+        judge, most_columns = HeldOutJudge.of(task, splits, loss), question.plan.settings.max_features
+        search = AlternativeSearch(task, judge, np.flatnonzero(inside), margin, most_columns, context)
         good, either = search.run(most)
-    twins = twins_of(search.task.prepared, fit.model, fit.encoder)
-    return _alternatives(search, good, either, twins, allowed)
-
-
-def _search_for(
-    question: Question, model: AdditiveModel, tolerance: float | None, context: Context
-) -> AlternativeSearch:
-    """Return the search from the columns that a model keeps, for sets within a margin of it."""
-    problem = question.problem(question.rows.sample)
-    task = question.task(problem, context, "alternatives", FEWEST_TO_JUDGE)
-    splits = splitter(question.plan, question.rows, context)(problem).splits
-    scores = model.scores(question.rows.sample.terms[problem.counted])
-    task, loss = problem.judged_by(task, splits, scores)
-    grouping, terms = problem.prepared.grouping, problem.prepared.terms
-    chosen = [group for group, members in enumerate(grouping.members) if np.isin(terms[members], model.terms).any()]
-    rule = question.plan.rule
-    margin = _margin_for(tolerance, rule if isinstance(rule, Compact) else Compact())
-    judge, groups = HeldOutJudge.of(task, splits, loss), np.array(chosen, dtype=np.intp)
-    return AlternativeSearch(task, judge, groups, margin, question.plan.settings.max_features, context)
+    return _alternatives(search, good, either, twins_of(task.prepared, fit.model, fit.encoder), allowed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedSet:
-    """A set of units with its held-out losses (rows,), and how far it is behind the chosen one, with the error."""
+    """A set of units with its held-out losses (rows,), and how far it is behind the chosen one, with the error.
+
+    ``is_good`` says whether that is within the margin, ``is_bad`` whether it is certainly not.
+    """
 
     units: Units
     losses: Vector
     behind: float
     error: float
-    margin: float
-
-    @property
-    def is_good(self) -> bool:
-        """Whether it is within its margin of the chosen set."""
-        return self.behind <= self.margin
+    is_good: bool
+    is_bad: bool
 
 
 class AlternativeSearch:
@@ -198,12 +189,12 @@ class AlternativeSearch:
         judge: HeldOutJudge,
         chosen: Indices,
         margin: Callable[[float, float], float],
-        max_features: int | None,
+        most_columns: int | None,
         context: Context,
     ) -> None:
         self.task, self.judge, self.units, self.in_time = task, judge, ColumnUnits.of(task), True
         self._unweighted = task.with_penalty(GroupLasso())  # what a column costs does not count here
-        self._groups, self._margin, self._most, self._context = chosen, margin, max_features, context
+        self._groups, self._margin, self._most, self._context = chosen, margin, most_columns, context
         self._known: dict[Units, JudgedSet] = {}
         self._hopeless: set[int] = set()
         start = self.units.containing(chosen) | self.units.free
@@ -224,15 +215,13 @@ class AlternativeSearch:
         good: dict[Units, JudgedSet] = {}
         frontier = [self.chosen]
         for _ in range(MOVES):
-            fresh: list[JudgedSet] = []
+            before = {self.chosen.units, *good}
             for at in frontier:
-                found = [judged for judged in self._around(at) if judged.units not in good]
-                fresh += [judged for judged in found if judged.units != self.chosen.units]
-                good |= {judged.units: judged for judged in fresh}
+                good |= {judged.units: judged for judged in self._around(at) if judged.units != self.chosen.units}
                 self.in_time = not self._context.clock.passed()
                 if not self.in_time:
                     break
-            frontier = self._best(fresh)[:BEAM]
+            frontier = self._best(judged for units, judged in good.items() if units not in before)[:BEAM]
             if not frontier or len(good) >= most or not self.in_time:
                 break
         ranked = self._best(good.values())
@@ -250,7 +239,7 @@ class AlternativeSearch:
                 continue
             swapped = self._wider(smaller, without=at.units)
             found += [judged for judged in swapped if judged.is_good]
-            if at is self.chosen and all(_is_bad_for_certain(judged) for judged in (smaller, *swapped)):
+            if at is self.chosen and all(judged.is_bad for judged in (smaller, *swapped)):
                 self._hopeless.add(unit)
         return found + [judged for judged in self._wider(at, without=at.units) if judged.is_good]
 
@@ -286,7 +275,8 @@ class AlternativeSearch:
             losses = self.judge.losses_of(self._groups_of(units))
             behind, error = self.judge.mean_and_error(losses - self._base)
             margin = max(self._margin(self._gain, error), TIE * abs(self.null_loss))
-            self._known[units] = JudgedSet(units, losses, behind, error, margin)
+            is_bad = behind - CLEAR * error > margin
+            self._known[units] = JudgedSet(units, losses, behind, error, behind <= margin, is_bad)
             self._context.progress.report("other models", len(self._known))
         return self._known[units]
 
@@ -306,22 +296,6 @@ class AlternativeSearch:
             judged,
             key=lambda found: (self.units.n_columns(found.units), round(found.behind / unit), sorted(found.units)),
         )
-
-
-def _is_bad_for_certain(judged: JudgedSet) -> bool:
-    return judged.behind - CLEAR * judged.error > judged.margin
-
-
-def _margin_for(tolerance: float | None, rule: Compact) -> Callable[[float, float], float]:
-    """Return how far a set may be behind: a function of the chosen set's gain and of the difference's standard error.
-
-    The gain is what the chosen set explains. A number is a share of it. None allows a difference that is not there for
-    certain, two standard errors, and at most the share of the gain that the rule gives up.
-    """
-    if tolerance is not None:
-        share = tolerance
-        return lambda gain, error: share * max(gain, 0.0)
-    return lambda gain, error: min(CLEAR * error, rule.share * max(gain, 0.0))
 
 
 def _alternatives(

@@ -20,12 +20,10 @@ from sparsenam.text import (
     FeatureKind,
     Found,
     Task,
-    count_text,
     date_text,
     number_text,
     pair_text,
     response_units,
-    share_text,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1  # of the JSON of explanations
 POINTWISE = 1.959963984540054  # standard deviations on either side of a point: 95 %
-MOST_DROPPED_PRINTED = 20  # dropped columns that a printed summary names
 Kind = TypeVar("Kind")
 Effect = TypeVar("Effect", "Feature", "Pair")
 
@@ -327,28 +324,9 @@ class Explanation:
         return f"{100 * explained['share']:.1f} % ± {100 * explained['error']:.1f} %".replace("-", MINUS)
 
     def __str__(self) -> str:
-        kept, dropped = len(self.features), len(self.dropped)
-        pairs = f" and {count_text(len(self.pairs), 'pair')}" if self.pairs else ""
-        lines = [f"{kept} of {kept + dropped} columns{pairs} kept; effects are in {self.units}"]
-        if self.explained is not None:
-            fitted = " (before the edits)" if self.edits else ""
-            lines.append(f"explained in rows held out{fitted}: {self.explained} of the loss")
-        if self.edits:
-            lines.append(f"edited: {count_text(len(self.edits), 'change')}")
-            lines += [f"  {edit.sentence}" for edit in self.edits]
-        for feature in self.features:
-            folds = "" if feature.kept_in is None else f", kept in {share_text(feature.kept_in)} of the folds"
-            halves = "" if feature.stability is None else f", in {share_text(feature.stability)} of the half-samples"
-            form = "" if feature.form in (None, "curved") else f", {feature.form}"
-            lines.append(
-                f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{form}{folds}{halves}"
-            )
-        sizes = [f"  {pair.name}: mean absolute effect {number_text(pair.mean_absolute, 3)}" for pair in self.pairs]
-        lines += ["pairs:", *sizes] if sizes else []
-        names = ", ".join(column.name for column in self.dropped[:MOST_DROPPED_PRINTED])
-        more = f" and {dropped - MOST_DROPPED_PRINTED} more" if dropped > MOST_DROPPED_PRINTED else ""
-        lines += [f"dropped: {names}{more}"] if names else []
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        from sparsenam.explain.words import in_words
+
+        return in_words(self)
 
     def feature(self, name: str) -> Feature:
         """Return a kept feature by its name."""
@@ -444,7 +422,7 @@ def read_explanation(kind: type[Kind], data: Mapping[str, object]) -> Kind:
         got, remedy = repr(data.get("schema")), "explain the model again"
         raise InputError(describe("schema of the explanation", f"schema {SCHEMA}", got, remedy))
     try:
-        return unpack(kind, {name: value for name, value in data.items() if name != "schema"}, brief=True)
+        return unpack(kind, {name: value for name, value in data.items() if name != "schema"})
     except RefusalError as error:
         expected = f"what {kind.__name__}.to_dict() returns"
         raise InputError(describe("explanation", expected, str(error), "explain the model again")) from error

@@ -109,13 +109,16 @@ def explain_rows(fit: Fit, X: object) -> LocalExplanation:
     model, encoder = fit.model, fit.encoder
     effects = against_average(model.family, model.kept_effects(encoded))
     column_of = np.array([encoder.terms[int(term)].column for term in model.terms], dtype=np.intp)
-    kept = [
-        (CellTexts.of(encoder.columns[column], cells[column]), effects[:, column_of == column].sum(axis=1))
+    texts = {fit.encoder.names[column]: cell_texts(encoder.columns[column], cells[column]) for column in fit.kept}
+    parts = [
+        (encoder.names[column], texts[encoder.names[column]], effects[:, column_of == column].sum(axis=1))
         for column in fit.kept
     ]
-    texts = {cells_of.name: cells_of for cells_of, _ in kept}
     joint = against_average(model.family, model.pair_effects(encoded))
-    pairs = [(texts[one], texts[other], joint[:, index]) for index, (one, other) in enumerate(fit.interactions)]
+    for index, names in enumerate(fit.interactions):
+        both = zip(*(texts[name] for name in names), strict=True)
+        paired = [(pair_text(one[0], other[0]), pair_text(one[1], other[1])) for one, other in both]
+        parts.append((pair_text(*names), paired, joint[:, index]))
     scores = model.scores(encoded)
     # the risk score is what a survival model predicts
     means = scores if fit.task == "survival" else model.family.mean(scores)
@@ -127,7 +130,7 @@ def explain_rows(fit: Fit, X: object) -> LocalExplanation:
             prediction=numbers(predictions[row]),
             score=numbers(scores[row]),
             intercept=numbers(intercept),
-            contributions=_contributions(kept, pairs, row, fit.outputs),
+            contributions=_contributions(parts, row, fit.outputs),
         )
         for row, label in enumerate(labels)
     )
@@ -135,22 +138,13 @@ def explain_rows(fit: Fit, X: object) -> LocalExplanation:
 
 
 def _contributions(
-    kept: Sequence[tuple[CellTexts, Matrix]],
-    pairs: Sequence[tuple[CellTexts, CellTexts, Matrix]],
-    row: int,
-    outputs: tuple[str, ...],
+    parts: Sequence[tuple[str, Sequence[tuple[str, str]], Matrix]], row: int, outputs: tuple[str, ...]
 ) -> tuple[Contribution, ...]:
+    """Return what each part adds to a row: its name, the texts of its cells in each row, and its effects."""
     found: list[Contribution] = []
-    for cells, effects in kept:
-        effect = numbers(effects[row])
-        text = f"{cells.name} {cells.quoted(row)} {describe_effect(effect, outputs)}"
-        found.append(Contribution(cells.name, cells.value(row), effect, text))
-    for one, other, effects in pairs:
-        effect = numbers(effects[row])
-        cells = pair_text(*(f"{part.name} {part.quoted(row)}" for part in (one, other)))
-        value = pair_text(one.value(row), other.value(row))
-        text = f"{cells} {describe_effect(effect, outputs)}"
-        found.append(Contribution(pair_text(one.name, other.name), value, effect, text))
+    for name, texts, effects in parts:
+        effect, (value, words) = numbers(effects[row]), texts[row]
+        found.append(Contribution(name, value, effect, f"{words} {describe_effect(effect, outputs)}"))
     return tuple(sorted(found, key=lambda part: (-max(map(abs, part.effect)), part.feature)))
 
 
@@ -167,44 +161,21 @@ def describe_effect(effect: Numbers, outputs: tuple[str, ...], output: int | Non
     return f"adds +{size} to {outputs[output]!r}" if rising else f"takes {size} from {outputs[output]!r}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CellTexts:
-    """The cells of one column as texts, ``codes`` (rows,) into ``values``; which are missing (rows,).
-
-    ``quotes`` says whether the values are names, ``known`` which of them the fit has seen.
-    """
-
-    name: str
-    values: tuple[str, ...]
-    codes: NDArray[np.intp]
-    missing: NDArray[np.bool_]
-    quotes: bool
-    known: frozenset[str] | None
-
-    @classmethod
-    def of(cls, column: Column, cells: Cells) -> Self:
-        """Return the texts of the cells of a column."""
-        missing = cells.missing
-        if column.kind in ("number", "date"):
-            distinct, codes = np.unique(as_numbers(cells, column.unit, column.writing), return_inverse=True)
-            unit = " s" if column.unit == "seconds" else ""
-            write = date_key if column.kind == "date" else _number
-            values = tuple("" if np.isnan(value) else f"{write(float(value))}{unit}" for value in distinct)
-            return cls(column.name, values, codes.astype(np.intp), missing, False, None)
+def cell_texts(column: Column, cells: Cells) -> list[tuple[str, str]]:
+    """Return each cell as text, and as a sentence has it: after its column's name, levels in quotation marks."""
+    if column.kind in ("number", "date"):
+        unit, write = " s" if column.unit == "seconds" else "", date_key if column.kind == "date" else _number
+        values = as_numbers(cells, column.unit, column.writing).tolist()
+        texts = ["" if np.isnan(value) else f"{write(value)}{unit}" for value in values]
+        found = [(text, text) for text in texts]
+    else:
         codes, keys = levels_of(column, cells)
-        known = frozenset(column.levels) | frozenset(column.pooled)
-        seen = None if column.kind == "constant" else known
-        return cls(column.name, tuple(keys), codes, missing, True, seen)
-
-    def value(self, row: int) -> str:
-        return MISSING if self.missing[row] else self.values[int(self.codes[row])]
-
-    def quoted(self, row: int) -> str:
-        """Return the text of a cell as a sentence has it: names in quotation marks, new ones said to be new."""
-        value = self.value(row)
-        if self.missing[row] or not self.quotes:
-            return value
-        return f"'{value}'" if self.known is None or value in self.known else f"'{value}' (never seen)"
+        known = keys if column.kind == "constant" else {*column.levels, *column.pooled}
+        quoted = [("", "")] + [(key, f"'{key}'" if key in known else f"'{key}' (never seen)") for key in keys]
+        places: list[int] = (codes + 1).tolist()  # the code of a missing cell is -1
+        found = [quoted[place] for place in places]
+    shown = [(MISSING, MISSING) if missing else text for text, missing in zip(found, cells.missing, strict=True)]
+    return [(text, f"{column.name} {words}") for text, words in shown]
 
 
 def row_labels(X: object, rows: int) -> list[int | str]:

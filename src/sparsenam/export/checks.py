@@ -209,12 +209,9 @@ def _check_residuals(residuals: Residuals, model: AdditiveModel) -> None:
 
 
 def _are_tables(part: ErrorTables, width: int, n_terms: int) -> bool:
-    found = [part.tables]
-    for level in part.levels:
-        if level.term >= n_terms or len(level.values) != len(level.tables):
-            return False
-        found += level.tables
-    return all(len(tables) == width and all(map(_is_table, tables)) for tables in found)
+    found = [part.tables, *(level.tables for level in part.levels)]
+    are_whole = all(len(tables) == width and all(map(_is_table, tables)) for tables in found)
+    return are_whole and all(level.term < n_terms for level in part.levels)
 
 
 def _is_table(table: OrderStatistics) -> bool:

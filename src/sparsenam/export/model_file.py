@@ -74,7 +74,7 @@ def save_fit(fit: Fit, path: str | PathLike[str]) -> None:
     curve = None if fit.curve is None else StoredCurve.of(fit.curve, fit.settings.get("rule"))
     head = Head(SCHEMA, version("sparsenam"), left_out)
     try:
-        document, tensors = pack(replace(fit, settings=settings, curve=curve), brief=True)
+        document, tensors = pack(replace(fit, settings=settings, curve=curve))
     except InputError as error:  # such as labels of a type that JSON does not have
         raise ModelFileError(str(error)) from error
     document = pack(head)[0] | document
@@ -145,7 +145,7 @@ def _read(document: dict[str, Json], tensors: Tensors, tasks: Mapping[str, Task]
     """Return the head of a document, and its fit with packed settings; raise `RefusalError` for what cannot be."""
     head = unpack(Head, {name: document[name] for name in HEAD if name in document})
     rest = {name: value for name, value in document.items() if name not in HEAD}
-    fit = unpack(Fit, rest, tensors, brief=True)
+    fit = unpack(Fit, rest, tensors)
     require(fit.estimator in tasks, f"the unknown estimator {fit.estimator[:40]!r}")
     check_fit(fit, tasks[fit.estimator])
     return head, fit

@@ -188,7 +188,7 @@ class Fit:
     def scores(self, X: object) -> Matrix:
         """Return the linear predictor of a table's rows, shape (rows, outputs)."""
         reader = self.reader()
-        few = few_terms(reader, X) if self.model.exact_shapes else None
+        few = few_terms(reader, X) if self.model.exact_shapes and not self.model.pairs else None
         if few is not None:
             return self.model.scores_of_few(few)
         parts, rows = list[Matrix](), 0

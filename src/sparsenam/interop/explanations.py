@@ -15,7 +15,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.estimators import AdditiveEstimator
 from sparsenam.explain import Explanation
 from sparsenam.explain.explanation import POINTWISE, Feature, Pair, PairAxis
-from sparsenam.explain.local import CellTexts, read_cells
+from sparsenam.explain.local import cell_texts, read_cells
 from sparsenam.tables.text import numbered
 from sparsenam.text import pair_text
 
@@ -80,12 +80,11 @@ def _data(model: AdditiveEstimator, X: ArrayLike) -> NDArray[np.generic]:
         columns.append(texts[column.codes])
     if model.interactions_:
         texts = {
-            described.name: CellTexts.of(described, column)
+            described.name: [text for text, _ in cell_texts(described, column)]
             for described, column in zip(model.encoder_.columns, cells, strict=True)
         }
         for one, other in model.interactions_:
-            both = [pair_text(texts[one].value(row), texts[other].value(row)) for row in range(len(columns[0]))]
-            columns.append(np.array(both, dtype=object))
+            columns.append(np.array([*map(pair_text, texts[one], texts[other])], dtype=object))
     numeric = all(column.dtype.kind == "f" for column in columns)
     return np.column_stack(columns) if numeric else np.column_stack([column.astype(object) for column in columns])
 

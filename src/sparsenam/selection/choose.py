@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 
@@ -285,49 +285,32 @@ class HeldOutJudge:
 
 def prior_forms(task: ConvexTask) -> PriorForms | None:
     """Return the priors of the smooth fit that follows, in the columns of the design; None where these are no ramps."""
-    ramps = [task.features.ramps(group) for group in range(task.design.n_groups)]
-    known = [each for each in ramps if each is not None]
-    return PriorForms.of_ramps(task.design.transform, known) if known and len(known) == len(ramps) else None
+    ramps = task.features.ramps()
+    return PriorForms.of_ramps(task.design.transform, ramps) if ramps else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Walked:
-    """The points of a walk and their held-out losses (points, rows)."""
+def curve_of(
+    points: Sequence[ConvexPoint],
+    losses: Sequence[Vector],
+    weights: Vector,
+    n_columns: int,
+    columns: Callable[[Indices], Indices] = lambda groups: groups,
+    null_loss: float | None = None,
+) -> CVCurve:
+    """Return the curve of points with their held-out losses (rows,), under weights of the rows (rows,).
 
-    points: tuple[ConvexPoint, ...]
-    losses: Vector
-
-    def curve(
-        self,
-        weights: Vector,
-        n_columns: int,
-        columns: Callable[[Indices], Indices] = lambda groups: groups,
-        null_loss: float | None = None,
-    ) -> CVCurve:
-        """Return the curve under weights of the rows (rows,); ``columns`` are those of groups, out of ``n_columns``."""
-        alphas = np.array([point.alpha for point in self.points])
-        supports = tuple(columns(point.supports[0]) for point in self.points)
-        kept = [[support.tobytes() for support in point.supports] for point in self.points]
-        same_as = np.array([kept.index(each) for each in kept], dtype=np.intp)
-        return CVCurve(alphas, supports, self.losses, weights, same_as, n_columns, null_loss)
-
-
-def walk(
-    path: Iterable[ConvexPoint],
-    judge: Callable[[ConvexPoint], Vector],
-    is_enough: Callable[[ConvexPoint, Vector], bool],
-) -> Walked:
-    """Judge the points of a path one after the other, until a rule has seen enough.
-
-    ``judge`` returns the held-out losses of a point, shape (rows,); ``is_enough`` takes both in.
+    ``columns`` returns the columns of some groups, out of ``n_columns``.
     """
-    points, losses = list[ConvexPoint](), list[Vector]()
-    for point in path:
-        points.append(point)
-        losses.append(judge(point))
-        if is_enough(point, losses[-1]):
-            break
-    return Walked(tuple(points), np.array(losses))
+    alphas = np.array([point.alpha for point in points])
+    supports = tuple(columns(point.supports[0]) for point in points)
+    kept = [[support.tobytes() for support in point.supports] for point in points]
+    same_as = np.array([kept.index(each) for each in kept], dtype=np.intp)
+    return CVCurve(alphas, supports, np.array(losses), weights, same_as, n_columns, null_loss)
+
+
+def mean_size(point: ConvexPoint) -> float:
+    """Return how many groups the batches of a point keep on average."""
+    return float(np.mean([support.size for support in point.supports]))
 
 
 class Turning:
@@ -345,7 +328,7 @@ class Turning:
 
     def has_passed(self, point: ConvexPoint, losses: Vector) -> bool:
         """Take a point and its losses (rows,) in; return whether to stop."""
-        size = float(np.mean([support.size for support in point.supports]))
+        size = mean_size(point)
         if self._best is None:
             self._best, self._null = losses, abs(mean_and_error(losses, self._weights)[0])
         mean, error = mean_and_error(losses - self._best, self._weights)
@@ -401,26 +384,13 @@ def cross_validate(
     task: ConvexTask, plan: CrossValidation, loss_for: Callable[[ConvexTask], HeldOutLoss], context: Context
 ) -> ValidatedPath:
     """Walk down the path and take the point that the rule chooses; it is solved to the path's tolerance only."""
-
-    def walked(penalised: ConvexTask) -> ValidatedPath:
-        return _walk(penalised, plan, loss_for(penalised), context)
-
-    return with_first_fit(task, walked)
+    return with_first_fit(task, lambda penalised: _walk(penalised, plan, loss_for(penalised), context))
 
 
-class Solved(Protocol):
-    """A task and the point of its path that was taken."""
-
-    @property
-    def task(self) -> ConvexTask: ...
-    @property
-    def point(self) -> ConvexPoint: ...
+Chosen = TypeVar("Chosen", Choice, ValidatedPath)
 
 
-Solution = TypeVar("Solution", bound=Solved)
-
-
-def with_first_fit(task: ConvexTask, run: Callable[[ConvexTask], Solution]) -> Solution:
+def with_first_fit(task: ConvexTask, run: Callable[[ConvexTask], Chosen]) -> Chosen:
     """Return what ``run`` gives; for a penalty with weights from a first fit, run that with Group LASSO before."""
     penalty = task.penalty
     if not isinstance(penalty, NeedsFirstFit):
@@ -443,37 +413,31 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     # a weight that the user gives is to keep a group out, which a longer path would only bring in again
     n_alphas, ratio = long_path(task.design, task.penalty, plan.n_alphas) if task.adapted else (plan.n_alphas, None)
     out_of_time = context.clock.laps(plan.share, doubled=True)
-    in_time, done, seconds_a_pair = True, 0, 0.0  # the fits of k groups take about k² times as long as those of one
-
-    def judged(point: ConvexPoint) -> Vector:
-        nonlocal done, seconds_a_pair
+    points, losses = list[ConvexPoint](), list[Vector]()
+    in_time, seconds_a_pair = True, 0.0  # the fits of k groups take about k² times as long as those of one
+    context.progress.report("choose", 0, n_alphas + 1)
+    for point in with_empty(judge.path(task.penalty, n_alphas, ratio), task.free_groups):
         started = time.monotonic()
-        losses = judge.losses(point.supports)
-        size = max(1.0, float(np.mean([each.size for each in point.supports])))
-        done, seconds_a_pair = done + 1, (time.monotonic() - started) / size**2
-        context.progress.report("choose", done, n_alphas + 1)  # and the empty model
-        return losses
-
-    def is_enough(point: ConvexPoint, losses: Vector) -> bool:
-        nonlocal in_time
-        has_turned = turning.has_passed(point, losses)
+        points.append(point)
+        losses.append(judge.losses(point.supports))
+        seconds_a_pair = (time.monotonic() - started) / max(1.0, mean_size(point)) ** 2
+        context.progress.report("choose", len(points), n_alphas + 1)  # and the empty model
+        has_turned = turning.has_passed(point, losses[-1])
         if context.resume is not None:
             context.resume.reached = turning.alpha
         in_time = has_turned or not (out_of_time() and point.supports[0].size)
-        return has_turned or not in_time
-
-    context.progress.report("choose", 0, n_alphas + 1)
-    walked = walk(with_empty(judge.path(task.penalty, n_alphas, ratio), task.free_groups), judged, is_enough)
-    curve = walked.curve(loss.weights, len(task.column_names), task.columns)
+        if has_turned or not in_time:
+            break
+    curve = curve_of(points, losses, loss.weights, len(task.column_names), task.columns)
     # a walk that was cut short has not seen the best: what it found last is the nearest to it
     taken = curve.choose(plan.rule if in_time else Best(), plan.max_features)
     if plan.least_shrinkage:
-        kept = walked.points[taken].supports[0]
-        taken = max(index for index, point in enumerate(walked.points) if np.array_equal(point.supports[0], kept))
+        kept = points[taken].supports[0]
+        taken = max(index for index, point in enumerate(points) if np.array_equal(point.supports[0], kept))
     affordable = in_time and context.clock.elapsed() + seconds_a_pair * task.design.n_groups**2 < context.clock.seconds
-    evidence = evidence_of(task, judge, curve, taken, walked.points[taken], against_all=affordable)
-    optimism = optimism_of(judge, walked.points[taken].supports[0], curve.losses[taken])
-    return ValidatedPath(task, walked.points, curve, taken, evidence, in_time, optimism)
+    evidence = evidence_of(task, judge, curve, taken, points[taken], against_all=affordable)
+    optimism = optimism_of(judge, points[taken].supports[0], curve.losses[taken])
+    return ValidatedPath(task, tuple(points), curve, taken, evidence, in_time, optimism)
 
 
 def optimism_of(judge: HeldOutJudge, kept: Indices, losses: Vector) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, check_cv
 
-from sparsenam.codec import Bounds, Count, Size, Via
+from sparsenam.codec import Bounds, Count, Size
 from sparsenam.errors import InputError, check_number, check_word, describe, nearest
 
 Indices = NDArray[np.intp]
@@ -386,14 +386,7 @@ def as_rule(rule: RuleName | Rule) -> Rule:
 
 
 CURVE_COLUMNS = ("alpha", "features", "mean", "standard_error")
-CurveRow = Annotated[
-    dict[str, float],
-    Via(
-        tuple[Annotated[float, Bounds(0.0, 1e100)], Size, float, Size],
-        lambda row: tuple(row[name] for name in CURVE_COLUMNS),
-        lambda row: dict(zip(CURVE_COLUMNS, row, strict=True)),
-    ),
-]
+CurveRow = tuple[Annotated[float, Bounds(0.0, 1e100)], Size, float, Size]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -407,27 +400,28 @@ class StoredCurve:
     def of(cls, curve: CVCurve | StoredCurve, rule: object) -> StoredCurve:
         """Return the table of a curve, and the points that the named rules and the rule of the fit take."""
         rules = cast("list[RuleName | Rule]", [each for each in (*RULES, rule) if each is not None])
-        return cls(tuple(curve.table()), {rule_name(each): curve.choose(each) for each in rules})
+        rows = [(row["alpha"], row["features"], row["mean"], row["standard_error"]) for row in curve.table()]
+        return cls(tuple(rows), {rule_name(each): curve.choose(each) for each in rules})
 
     @property
     def alphas(self) -> NDArray[np.float64]:
         """The alphas, shape (points,)."""
-        return self._column("alpha")
+        return self._column(0)
 
     @property
     def mean(self) -> NDArray[np.float64]:
         """Mean held-out loss of each point, shape (points,)."""
-        return self._column("mean")
+        return self._column(2)
 
     @property
     def standard_error(self) -> NDArray[np.float64]:
         """Standard error of each mean, shape (points,)."""
-        return self._column("standard_error")
+        return self._column(3)
 
     @property
     def n_features(self) -> NDArray[np.intp]:
         """Size of each support, shape (points,)."""
-        return self._column("features").astype(np.intp)
+        return self._column(1).astype(np.intp)
 
     def choose(self, rule: object) -> int:
         """Return the point that a rule takes: one by name, or the object with which the model was fitted."""
@@ -438,10 +432,10 @@ class StoredCurve:
 
     def table(self) -> list[dict[str, float]]:
         """Return one row for each point: alpha, features, mean and standard error."""
-        return [dict(row) for row in self.rows]
+        return [dict(zip(CURVE_COLUMNS, row, strict=True)) for row in self.rows]
 
-    def _column(self, name: str) -> NDArray[np.float64]:
-        return np.array([row[name] for row in self.rows])
+    def _column(self, place: int) -> NDArray[np.float64]:
+        return np.array([row[place] for row in self.rows])
 
 
 def rule_name(rule: object) -> str:

@@ -24,7 +24,7 @@ from sparsenam.convex.path import solve_and_certify
 from sparsenam.convex.problem import Certificate, ConvexPoint
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
-from sparsenam.selection.choose import FamilyLoss, HeldOutJudge, Turning, walk, with_empty
+from sparsenam.selection.choose import FamilyLoss, HeldOutJudge, Turning, curve_of, with_empty
 from sparsenam.selection.curve import Compact, CVCurve, Indices, Rule, Splits, held_out_counts
 from sparsenam.selection.task import SCREEN_BINS, SCREEN_CODES, WIDE, Codes, bin_codes
 from sparsenam.smooth.grid import GridAxis, hats
@@ -242,24 +242,18 @@ def choose_pairs(
     counts = held_out_counts(splits, len(target))
     loss = FamilyLoss(weights * (counts > 0), counts, float(task.prepared.weights.sum()), family, target)
     judge, turning = HeldOutJudge(design, target, family, weights, splits, loss), Turning(loss.weights)
-    done = 0
-
-    def judged(point: ConvexPoint) -> Vector:
-        nonlocal done
-        losses, done = judge.losses(point.supports), done + 1
-        context.progress.report("pairs", done, PAIR_POINTS + 1)
-        return losses
-
-    def is_enough(point: ConvexPoint, losses: Vector) -> bool:
-        return turning.has_passed(point, losses) or context.clock.passed()
-
-    free = np.zeros(0, dtype=np.intp)
-    walked = walk(with_empty(judge.path(penalty, PAIR_POINTS), free), judged, is_enough)
-    curve = walked.curve(loss.weights, task.n_tested, null_loss=task.null_loss / variance)
+    points, losses = list[ConvexPoint](), list[Vector]()
+    for point in with_empty(judge.path(penalty, PAIR_POINTS), np.zeros(0, dtype=np.intp)):
+        points.append(point)
+        losses.append(judge.losses(point.supports))
+        context.progress.report("pairs", len(points), PAIR_POINTS + 1)
+        if turning.has_passed(point, losses[-1]) or context.clock.passed():
+            break
+    curve = curve_of(points, losses, loss.weights, task.n_tested, null_loss=task.null_loss / variance)
     taken = curve.choose(FewPairs(rule.share) if isinstance(rule, Compact) else rule)
     if most is not None and curve.n_features[taken] > most:  # of too few pairs, the best: a margin would leave fewer
         taken = curve.choose("best", most)
-    point, certificate = walked.points[taken], None
+    point, certificate = points[taken], None
     if taken:  # the proof that the pairs left out are 0 at this alpha, None where rounding forbids one
         certificate = solve_and_certify(judge.problem.first(), penalty, point.alpha, task.names).certificate
     return point.supports[0], certificate

@@ -7,18 +7,16 @@ Traces of P⁻¹ come from the eigenvalues of A and B, traces of the posterior's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, eye_array, kron
 from scipy.sparse.linalg import SuperLU, splu
 
-from sparsenam.convex.ramps import SPACING, distinct, place_ramps
+from sparsenam.convex.ramps import Ramps, distinct, place_ramps
 from sparsenam.model.pairs import GridCells, PairFunction, purified
-from sparsenam.smooth.design import HIGHEST, LOWEST, fellner_schall
+from sparsenam.smooth.design import HIGHEST, LOWEST, CachedGrams, fellner_schall, roughness, solved_by_output
 from sparsenam.tables.sample import Matrix, Vector
 
 # random vectors of ±1. Over 12 draws (5,000 rows, 16 and 32 intervals) degrees of freedom vary by 2 %, the strengths of
@@ -28,7 +26,6 @@ FIRST_PAIR_PRIOR = 0.02  # share of the data's information in the first prior: r
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
 
 Sparse = csr_array[np.float64] | csc_array[np.float64]
-Gram = TypeVar("Gram")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,35 +65,17 @@ class GridAxis:
 
     def roughness(self) -> Matrix:
         """Return the quadratic form of differences between neighbours, or of unordered levels about their mean."""
-        matrix = np.zeros((self.size, self.size))
-        inner = matrix[:-1, :-1]
         if self.is_unordered:
-            inner[...] = np.eye(self.knots.size) - 1.0 / self.knots.size
-            return matrix
-        widths = np.diff(self.knots)
-        widths = np.clip(widths / np.median(widths), 1.0 / SPACING, SPACING)
-        steps = np.diff(np.eye(self.knots.size), axis=0) / np.sqrt(widths / widths.mean())[:, None]
-        inner[...] = steps.T @ steps
-        return matrix
+            inner = np.eye(self.knots.size) - 1.0 / self.knots.size
+        else:
+            steps = np.diff(np.eye(self.knots.size), axis=0)
+            inner = steps.T @ roughness(Ramps(self.knots))[0] @ steps
+        return np.pad(inner, (0, 1))
 
 
-class CachedGrams(Generic[Gram]):
-    """ZᵀWZ for one array of weights (rows,) for each output, or one for all; made anew only for other arrays."""
-
-    def __init__(self, make: Callable[[Vector], Gram]) -> None:
-        self._make, self._weights, self._grams = make, list[Vector](), list[Gram]()
-
-    def __call__(self, weights: Sequence[Vector]) -> list[Gram]:
-        if not self._weights or any(one is not other for one, other in zip(self._weights, weights, strict=True)):
-            self._weights, self._grams = list(weights), [self._make(weight) for weight in weights]
-        return self._grams
-
-
-def output_means(values: Matrix, weights: Sequence[Vector]) -> Vector:
-    """Return the means of values (rows, outputs) over the rows, by one array of weights or one for each output."""
-    if len(weights) == 1:
-        return np.average(values, axis=0, weights=weights[0])
-    return np.array([np.average(values[:, k], weights=weight) for k, weight in enumerate(weights)])
+def output_means(values: Matrix, weights: Matrix) -> Vector:
+    """Return the means of values (rows, outputs) over the rows, by weights (outputs, rows), or (1, rows) for all."""
+    return np.sum(weights.T * values, axis=0) / weights.sum(axis=1)
 
 
 class GridBlock:
@@ -113,11 +92,7 @@ class GridBlock:
         self.design = hats(axes, x)
         self._transposed = self.design.T.tocsr()
         one, other = axes[0].roughness(), axes[1].roughness()
-        self.matrices = [
-            kron(csr_array(one), eye_array(self.shape[1]), format="csc"),
-            kron(eye_array(self.shape[0]), csr_array(other), format="csc"),
-            eye_array(self.size, format="csc"),
-        ]
+        self.matrices = self._on_grid(one, other)
         values = [np.maximum(np.linalg.eigvalsh(matrix), 0.0) for matrix in (one, other)]
         self._spectra = np.stack(
             [np.repeat(values[0], self.shape[1]), np.tile(values[1], self.shape[0]), np.ones(self.size)]
@@ -134,6 +109,12 @@ class GridBlock:
     def size(self) -> int:
         """Number of nodes."""
         return self.shape[0] * self.shape[1]
+
+    def _on_grid(self, one: Matrix, other: Matrix) -> list[csc_array[np.float64]]:
+        """Return A⊗I, I⊗B and I for matrices A and B of the two axes."""
+        first = kron(csr_array(one), eye_array(self.shape[1]), format="csc")
+        second = kron(eye_array(self.shape[0]), csr_array(other), format="csc")
+        return [first, second, eye_array(self.size, format="csc")]
 
     def mass(self, weights: Vector) -> Matrix:
         """Return the weight of the rows at each node, shape of the grid."""
@@ -160,7 +141,7 @@ class GridBlock:
         at = np.meshgrid(*(np.append(axis.knots, np.nan) for axis in self.axes), indexing="ij")
         self.values = other.function(weights).at(at[0].ravel(), at[1].ravel())
         self.strengths = other.strengths * np.array([1.0, 1.0, other.size / self.size])
-        self._centre([weights])
+        self._centre(weights[None])
 
     def function(self, weights: Vector) -> PairFunction:
         """Return the effect in units of the scaled terms; ``weights`` (rows,) are the reference."""
@@ -170,28 +151,21 @@ class GridBlock:
     def _gram(self, weight: Vector) -> csc_array[np.float64]:
         return csc_array(self._transposed @ (self.design * weight[:, None]))
 
-    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
-        """Fit partial residuals (rows, outputs) under the strengths as they are.
-
-        ``weights`` hold one array (rows,) for each output, or one for all.
-        """
+    def update(self, partial: Matrix, weights: Matrix, noise: float) -> None:
+        """Fit partial residuals (rows, outputs) under the strengths as they are, by weights (outputs or 1, rows)."""
         grams = self._grams(weights)
         if self.strengths is None:
             information = float(np.mean([gram.trace() for gram in grams])) / noise
             first = [FIRST_PAIR_PRIOR * information / matrix.trace() for matrix in self.matrices]
             self.strengths = np.clip(first, LOWEST, HIGHEST)
-        prior, traces, smoothed, parts = self.prior, np.zeros(3), 0.0, list[Matrix]()
-        for index, (gram, weight) in enumerate(zip(grams, weights, strict=True)):
-            outputs = slice(None) if len(grams) == 1 else slice(index, index + 1)
-            pull = dot(self._transposed, weight[:, None] * partial[:, outputs]) / noise
-            factor = _factor(gram, noise, prior)
-            parts.append(factor.solve(pull))
-            spread = factor.solve(self._probes)
-            products = [np.sum(spread * dot(matrix, self._probes)) / PROBES for matrix in self.matrices]
-            traces += np.array(products) / len(grams)
-            smoothed += float(np.sum(spread * dot(prior, self._probes))) / PROBES / len(grams)
+        prior = self.prior
+        factors = [_factor(gram, noise, prior) for gram in grams]
+        pull = dot(self._transposed, weights.T * partial) / noise
+        spread = np.mean([factor.solve(self._probes) for factor in factors], axis=0)
+        self._traces = np.array([np.sum(spread * dot(matrix, self._probes)) / PROBES for matrix in self.matrices])
+        smoothed = float(self.strengths @ self._traces)
         self.freedom = float(np.clip(self.size - smoothed, 0.0, self.size))
-        self._traces, self.values = traces, np.hstack(parts)
+        self.values = solved_by_output(factors, pull)
         self._centre(weights)
 
     def learn(self, free: int) -> None:
@@ -201,40 +175,30 @@ class GridBlock:
         gained = self._spectra @ variances - self._traces
         self.strengths = fellner_schall(self.strengths, gained, self._squares() / free)
 
-    def spread(
-        self, reference: Vector, weights: Sequence[Vector], noise: float, generator: np.random.Generator
-    ) -> PairSpread:
+    def spread(self, reference: Vector, weights: Matrix, noise: float, generator: np.random.Generator) -> PairSpread:
         """Return the standard deviations under the posterior, all other parts of the fit given.
 
         A draw of covariance H⁻¹ is H⁻¹ times a draw of covariance H = ZᵀWZ/φ + P, which is a sum of independent ones.
         ``reference`` (rows,) are the weights under which the pair is purified.
         """
         assert self.strengths is not None
-        one, other = (csr_array(_symmetric_root(axis.roughness())) for axis in self.axes)
-        roots = [
-            kron(one, eye_array(self.shape[1]), format="csc"),
-            kron(eye_array(self.shape[0]), other, format="csc"),
-            eye_array(self.size, format="csc"),
-        ]
-        parts = list[PairSpread]()
+        roots = self._on_grid(*(_symmetric_root(axis.roughness()) for axis in self.axes))
+        knots, parts = (self.axes[0].knots, self.axes[1].knots), list[tuple[NDArray[np.float64], ...]]()
         for gram, weight in zip(self._grams(weights), weights, strict=True):
             noisy = np.sqrt(weight / noise)[:, None] * generator.standard_normal((weight.size, POSTERIOR_DRAWS))
             drawn = dot(self._transposed, noisy)
             for strength, root in zip(self.strengths, roots, strict=True):
                 drawn += np.sqrt(strength) * dot(root, generator.standard_normal((self.size, POSTERIOR_DRAWS)))
             values = _factor(gram, noise, self.prior).solve(drawn).reshape(*self.shape, POSTERIOR_DRAWS)
-            knots = (self.axes[0].knots, self.axes[1].knots)
             split = purified(PairFunction((0, 1), knots, values, self.mass(reference)))
             nodes, *margins = [
                 part.std(axis=-1, keepdims=True) for part in (split.pair.values, split.rows, split.columns)
             ]
-            parts.append(PairSpread(knots, nodes * self._between_nodes(split.pair.values, nodes, weight), *margins))
+            parts.append((nodes * self._between_nodes(split.pair.values, nodes, weight), *margins))
         outputs = self.values.shape[1] if len(parts) == 1 else 1
-        nodes, rows, columns = (
-            np.repeat(np.concatenate([getattr(part, name) for part in parts], axis=-1), outputs, axis=-1)
-            for name in ("nodes", "rows", "columns")
+        return PairSpread(
+            knots, *(np.repeat(np.concatenate(each, axis=-1), outputs, axis=-1) for each in zip(*parts, strict=True))
         )
-        return PairSpread(parts[0].knots, nodes, rows, columns)
 
     def _between_nodes(self, draws: NDArray[np.float64], deviations: NDArray[np.float64], weight: Vector) -> float:
         """Return by how much deviations between nodes are smaller than those of the nodes about them, over the rows.
@@ -246,7 +210,7 @@ class GridBlock:
         read_squares = float(weight @ read_off**2)
         return float(np.sqrt(weight @ of_rows**2 / read_squares)) if read_squares > 0.0 else 1.0
 
-    def _centre(self, weights: Sequence[Vector]) -> None:
+    def _centre(self, weights: Matrix) -> None:
         """Move the effect to mean 0 over the rows."""
         fitted = dot(self.design, self.values)
         means = output_means(fitted, weights)

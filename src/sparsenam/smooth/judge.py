@@ -22,7 +22,7 @@ from sparsenam.convex.ramps import Ramps
 from sparsenam.convex.squared import GramCache
 from sparsenam.families.base import dispersion
 from sparsenam.smooth.design import HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
-from sparsenam.smooth.engine import FIRST_NOISE, LIGHTEST, residual_variance, step_lengths
+from sparsenam.smooth.engine import FIRST_NOISE, SmoothProblem, residual_variance, step_lengths
 
 # updates of the strengths; warm starts do the rest where columns are many
 # make constants: JUDGE_UPDATES halved +0.17 %, doubled +0 % loss
@@ -329,17 +329,16 @@ class WorkingProblem:
         problem, columns = judge.problem, judge.problem.design.working(groups)
         self._judge, self._batches, self._groups, self._kept = judge, batches, groups, kept
         self._family, self._target = problem.family, problem.target.T
+        self._task = SmoothProblem(np.zeros((0, len(self._target))), self._target, np.zeros(0), problem.family)
         self._weights, self._columns = judge.counts[batches, None] * problem.weights[batches], columns
         outputs, couples = problem.n_outputs, problem.family.couples_outputs
         self._parts = [slice(0, outputs)] if couples else [slice(k, k + 1) for k in range(outputs)]
-        self._free = outputs - couples
         rows, shape = problem.design.n_rows, (batches.size, len(self._parts))
         self.size = min(rows, columns.count)
         self._bends, self._means = np.zeros((*shape, rows)), np.zeros((*shape, columns.count))
         self._by_rows = rows < columns.count
         self._sums = np.zeros((*shape, self.size, columns.count))  # Hessians, or their rows S
         self._losses: Array | None = None  # where the last step ended
-        self._stretch = np.ones(batches.size)  # of the Hessians: softmax's is a bound, and longer steps are tried
         self._floor = np.zeros(batches.size)  # of a row's curvature, as a share of the mean
         for group in groups.tolist():
             judge.theta.setdefault(group, np.zeros((judge.counts.size, problem.design.width, outputs)))
@@ -362,8 +361,8 @@ class WorkingProblem:
         noise = self.noise(scores, freedom + 1.0)
         self.move(theta, scores)
         goal, base, variances = self.solve(prior, noise, theta, intercepts)
-        for _ in range(0 if self._family.couples_outputs else INNER):  # a bound's minimum is too far from the loss's
-            prior.update(goal, variances, self._free)
+        for _ in range(0 if self._family.couples_outputs else INNER):
+            prior.update(goal, variances, self._task.free_outputs)
             goal, base, variances = self.solve(prior, noise, theta, intercepts)
         turn = base[:, None, :] + _by_batch(self._columns.times, goal) - scores
         steps = self.length(prior, noise, (theta, scores), (goal - theta, turn))
@@ -371,7 +370,7 @@ class WorkingProblem:
         self._theta[going] += steps[:, None, None] * (goal - theta)
         self._scores[going] += steps[:, None, None] * turn
         self._intercepts[going] += steps[:, None] * (base - intercepts)
-        used = prior.update(self._theta[going], variances, self._free)
+        used = prior.update(self._theta[going], variances, self._task.free_outputs)
         moved = steps * np.sqrt(np.average(turn**2, axis=(1, 2)))  # classes may move while freedom rests
         return used, (steps < 1.0) | (moved > SMALL_MOVE)
 
@@ -380,7 +379,7 @@ class WorkingProblem:
         if moves.all():
             return
         self._weights, self._bends = self._weights[moves], self._bends[moves]
-        self._stretch, self._floor = self._stretch[moves], self._floor[moves]
+        self._floor = self._floor[moves]
         self._sums, self._means = self._sums[moves], self._means[moves]
         self._losses = None if self._losses is None else self._losses[moves]
 
@@ -403,51 +402,41 @@ class WorkingProblem:
 
     def move(self, theta: Array, scores: Array) -> None:
         """Make the model about θ (batches, columns, outputs) and its scores (batches, rows, outputs)."""
-        starts = [part.start for part in self._parts]
-        bends = np.maximum(self._family.hessian_diagonal(scores, self._target)[:, :, starts], LIGHTEST)
+        bends = np.stack([self._task.curvatures(each) for each in scores])
         if self._floor.any():
-            bends = np.maximum(bends, self._floor[:, None, None] * bends.mean(axis=1, keepdims=True))
-        bends = self._weights[:, None, :] * bends.transpose(0, 2, 1)
+            bends = np.maximum(bends, self._floor[:, None, None] * bends.mean(axis=2, keepdims=True))
+        bends = self._weights[:, None, :] * bends
         moved = np.abs(bends - self._bends).sum(axis=(1, 2)) > STALE_JUDGE_CURVATURE * self._bends.sum(axis=(1, 2))
         for batch in np.flatnonzero(moved).tolist():
             self._sum_hessians(batch, bends[batch])
         self._gradient = self._weights[:, :, None] * self._family.gradient(scores, self._target)
         if not self._by_rows:
             self._slopes = _by_batch(self._columns.products, self._gradient)
-        if self._family.couples_outputs:  # the mean over the free directions of softmax, relative to the bound
-            free = (1.0 - np.sum(self._family.mean(scores) ** 2, axis=2)) / (self._target.shape[1] - 1.0)
-            self._curvature = np.sum(self._weights * free, axis=1) / self._bends[:, 0].sum(axis=1)
 
     def solve(self, prior: Prior, noise: Array, theta: Array, intercepts: Array) -> tuple[Array, Array, Array]:
         """Return the minimiser θ under a prior, its intercepts (batches, outputs), and the posterior variances."""
         goals, bases, variances = list[Array](), list[Array](), list[Array]()
         for index, part in enumerate(self._parts):
-            given = index, part, prior, theta[:, :, part], noise
-            goal, spread = self._posterior(*given, self._stretch)
+            goal, spread = self._posterior(index, part, prior, theta[:, :, part], noise)
             if self._family.couples_outputs:  # softmax does not see what all outputs share
                 goal -= goal.mean(axis=2, keepdims=True)
-                # the bound that classes share makes many of them look too sure: variances are at the mean curvature
-                spread = self._posterior(*given, self._curvature)[1]
             goals.append(goal)
-            total = (self._stretch * self._bends[:, index].sum(axis=1))[:, None]
+            total = self._bends[:, index].sum(axis=1)[:, None]
             total = np.where(total > 0.0, total, 1.0)  # a fold without any exposure pulls nowhere
             moved = np.einsum("fk,fko->fo", self._means[:, index], goal - theta[:, :, part])
             bases.append(intercepts[:, part] - self._gradient[:, :, part].sum(axis=1) / total - moved)
             variances.append(spread)
         return np.concatenate(goals, axis=2), np.concatenate(bases, axis=1), np.stack(variances, axis=1)
 
-    def _posterior(
-        self, index: int, part: slice, prior: Prior, theta: Array, noise: Array, stretch: Array
-    ) -> tuple[Array, Array]:
-        """Return the means and variances of some outputs under their Hessian times ``stretch`` (batches,)."""
-        sums, gradient = self._sums[:, index], self._gradient[:, :, part]
-        scale, over = (stretch / noise)[:, None, None], 1.0 / noise[:, None, None]
+    def _posterior(self, index: int, part: slice, prior: Prior, theta: Array, noise: Array) -> tuple[Array, Array]:
+        """Return the means and variances of some outputs under their Hessian."""
+        sums, gradient, over = self._sums[:, index], self._gradient[:, :, part], 1.0 / noise[:, None, None]
         if self._by_rows:
             roots = np.sqrt(self._bends[:, index])[:, :, None]
             residual = np.divide(gradient, roots, out=np.zeros_like(gradient), where=roots > 0.0)
-            return prior.posterior_of_rows(sums, scale[:, 0, 0], scale * np.matmul(sums, theta) - over * residual)
+            return prior.posterior_of_rows(sums, over[:, 0, 0], over * (np.matmul(sums, theta) - residual))
         slopes = self._slopes[:, :, part] - self._means[:, index, :, None] * gradient.sum(axis=1)[:, None, :]
-        hessian = scale * sums
+        hessian = over * sums
         return prior.posterior(hessian, np.matmul(hessian, theta) - over * slopes)
 
     def length(self, prior: Prior, noise: Array, point: tuple[Array, Array], direction: tuple[Array, Array]) -> Array:
@@ -468,17 +457,13 @@ class WorkingProblem:
         return steps
 
     def adapt(self, steps: Array) -> None:
-        """Shorten the next steps of batches whose last one (batches,) had to be shortened, lengthen the others'.
+        """Raise the least curvature of rows in batches whose last step (batches,) was 0, lower it in the others.
 
         Far from a fit a few rows may have all the curvature, as the largest y of a Gamma beside a constant mean: steps
         along the other rows then lead nowhere at any length, and take a share of the mean curvature for theirs.
         """
-        if self._family.couples_outputs:
-            least = np.minimum(self._curvature, 1.0)
-            self._stretch = np.clip(self._stretch * np.where(steps < 1.0, 4.0, 0.5), least, 1.0)
-        else:
-            floor = np.where(steps == 0.0, 4.0 * np.maximum(self._floor, FLOOR), 0.25 * self._floor)
-            self._floor = np.where(floor < FLOOR, 0.0, np.minimum(floor, 1.0))
+        floor = np.where(steps == 0.0, 4.0 * np.maximum(self._floor, FLOOR), 0.25 * self._floor)
+        self._floor = np.where(floor < FLOOR, 0.0, np.minimum(floor, 1.0))
 
     def _sum_hessians(self, batch: int, bends: Array) -> None:
         self._bends[batch] = bends

@@ -354,7 +354,10 @@ def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, prefers_com
     if missing.any():
         column = replace(column, n_missing=int(missing.sum()), markers=cells.markers)
     if column.kind in ("number", "date"):
-        return _fit_numbers(column, cells)
+        numbers = as_numbers(cells, column.unit, column.writing)
+        _require_size(cells.name, numbers)
+        value = _single_value(numbers)
+        return column if value is None else _constant(column, f"{value:g}")
     if column.kind == "ordered":
         return _fit_order(column, cells)
     return _fit_category(column, cells, max_levels, wanted)
@@ -369,13 +372,6 @@ def refuse_odd_cells(cells: Cells) -> None:
     kind = "numbers" if found.kind == "number" else "dates"
     if slips.any():
         raise _odd_cells(cells, slips, kind, f" among {len(cells.values) - len(odd)} different {kind}")
-
-
-def _fit_numbers(column: Column, cells: Cells) -> Column:
-    numbers = as_numbers(cells, column.unit, column.writing)
-    _require_size(cells.name, numbers)
-    value = _single_value(numbers)
-    return column if value is None else _constant(column, f"{value:g}")
 
 
 def _fit_order(column: Column, cells: Cells) -> Column:

@@ -6,13 +6,12 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Integral
-from typing import Any, Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Count, pack, unpack
+from sparsenam.codec import Count
 from sparsenam.errors import InputError, check_number, describe, nearest, renamed
 from sparsenam.tables.columns import (
     Cells,
@@ -71,30 +70,12 @@ class TableEncoder:
     ) -> tuple[Self, Matrix]:
         """Return the encoder of a table, and the table's terms, shape (rows, terms).
 
-        NaN: the term contributes nothing in this row.
-
-        Parameters
-        ----------
-        X
-            Table (rows, columns) of pandas, polars, pyarrow or NumPy, or a list of rows.
-        feature_types
-            "number", "category", "ordered" or "date" for the columns whose type says something else; keys are
-            names, or positions where the table has no names.
-        max_levels
-            Levels a category may have, 512 by default and 128 with ``split_levels``; the rarest are pooled into one
-            level beyond that.
-        split_levels
-            Whether a category of several levels becomes a 0/1 term for each of them, as a given architecture needs.
-        estimator_name
-            Name of the estimator that messages speak of.
-        among
-            Where the rows are a sample of a larger table, the words that say so in messages.
+        NaN: the term contributes nothing in this row. Beyond ``max_levels`` the rarest levels of a category are pooled
+        into one. With ``split_levels`` a category of several levels becomes a 0/1 term for each of them, as a given
+        architecture needs. ``among`` are the words that say in messages that the rows are a sample of a larger table.
         """
         if max_levels is None:
             max_levels = SPLIT_LEVELS if split_levels else LEVELS
-        if not isinstance(max_levels, Integral) or max_levels < 2:
-            got, remedy = repr(max_levels), "leave it out"
-            raise InputError(describe("max_levels", "a whole number of at least 2", got, remedy))
         frame = read_table(X, estimator_name=estimator_name, least_rows=2)
         wanted = check_feature_types(feature_types, frame.names, named=frame.named)
         columns = _with_missing_terms(_fitted_columns(frame, wanted, max_levels), frame)
@@ -194,15 +175,6 @@ class TableEncoder:
         lines = [f"{name:<{width}}  {kind:<{kinds}}  {description}" for name, kind, description in rows]
         return "\n".join([f"{len(self.columns)} column(s) became {len(self.terms)} term(s)", *lines])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the encoder as plain data, ready for JSON: of columns and terms, what is not as usual."""
-        return pack(self, brief=True)[0]
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the encoder that ``to_dict`` wrote, before or after a passage through JSON."""
-        return unpack(cls, data, brief=True)
-
     def readings(self, frame: Frame) -> list[Reading]:
         """Return the columns of a table, matched with those of the fit, in numbers; NaN for those that are not read."""
         needed = range(len(self.columns)) if self.needed is None else self.needed
@@ -266,23 +238,16 @@ def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
     sharing: dict[bytes, list[str]] = {}
     for column, pattern in zip(columns, patterns, strict=True):
         sharing.setdefault(pattern, []).append(column.name)
-    mark = _missing_mark(frame.names)
+    mark = "missing"
+    while any(name.endswith(f"({mark})") for name in frame.names):  # a column's own name
+        mark = f"cell {mark}"
     # the first by name, so that the order of the columns does not matter
     term_of = {pattern: f"{min(names)} ({mark})" if pattern else "" for pattern, names in sharing.items()}
     return [replace(column, missing_term=term_of[pattern]) for column, pattern in zip(columns, patterns, strict=True)]
 
 
-def _missing_mark(names: Sequence[str]) -> str:
-    """Return the word for missing cells that ends no column's name."""
-    mark = "missing"
-    while any(name.endswith(f"({mark})") for name in names):
-        mark = f"cell {mark}"
-    return mark
-
-
 def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
     terms: list[Term] = []
-    mark = _missing_mark([column.name for column in columns])  # a look at all names, once
     for index, column in enumerate(columns):
         if column.kind in ("number", "date", "ordered"):
             terms.append(Term(column.name, index, "number", column.levels))
@@ -290,7 +255,7 @@ def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
             terms += [Term(f"{column.name} = {level}", index, "binary", (level,)) for level in column.levels]
         elif column.kind == "category":
             terms.append(Term(column.name, index, "binary" if len(column.levels) == 2 else "levels", column.levels))
-        if column.missing_term == f"{column.name} ({mark})":  # not that of another column
+        if column.missing_term.rpartition(" (")[0] == column.name and column.missing_term:  # not that of another column
             terms.append(Term(column.missing_term, index, "missing"))
     return terms
 

@@ -21,7 +21,7 @@ from sparsenam.errors import (
     describe,
 )
 from sparsenam.tables.columns import SPREAD_ROUNDING
-from sparsenam.tables.frame import CELLS_AT_ONCE, limited
+from sparsenam.tables.frame import limited
 
 ULPS = 8.0  # of a value: what a sum or a product that should be constant may be off by
 
@@ -91,14 +91,23 @@ class Grouping:
     weights: Vector
 
     @cached_property
-    def is_trivial(self) -> bool:
-        """Whether group j is term j alone."""
-        return all(terms.size == 1 and terms[0] == group for group, terms in enumerate(self.members))
+    def group_of(self) -> Indices:
+        """The group of each term, shape (terms,)."""
+        groups = np.empty(sum(terms.size for terms in self.members), dtype=np.intp)
+        for group, terms in enumerate(self.members):
+            groups[terms] = group
+        return groups
 
     @cached_property
-    def sizes(self) -> dict[int, int]:
+    def sizes(self) -> list[int]:
         """The number of terms in each term's group."""
-        return {term: terms.size for terms in self.members for term in terms.tolist()}
+        sizes: list[int] = np.bincount(self.group_of)[self.group_of].tolist()
+        return sizes
+
+    @cached_property
+    def is_trivial(self) -> bool:
+        """Whether group j is term j alone."""
+        return np.array_equal(self.group_of, np.arange(len(self.members)))
 
     @classmethod
     def separate(cls, n_terms: int) -> Grouping:
@@ -107,32 +116,19 @@ class Grouping:
 
     def terms_of(self, groups: Indices) -> Indices:
         """Return the terms of some groups, in rising order."""
-        if self.is_trivial:
-            return groups
-        chosen = [self.members[int(group)] for group in groups]
-        return np.sort(np.concatenate(chosen)) if chosen else np.zeros(0, dtype=np.intp)
+        return groups if self.is_trivial else np.flatnonzero(np.isin(self.group_of, groups))
 
     def spread(self, values: Vector) -> Vector:
         """Return each term's value from those of the groups, shape (terms,)."""
-        if self.is_trivial:
-            return values.copy()
-        result = np.zeros(sum(terms.size for terms in self.members))
-        for terms, value in zip(self.members, values, strict=True):
-            result[terms] = value
-        return result
+        return values[self.group_of]
 
     def take(self, terms: Indices) -> Grouping:
         """Return the groups of some terms, numbered anew in the order given; groups without a term vanish."""
-        if self.is_trivial:
-            return replace(Grouping.separate(terms.size), weights=self.weights[terms])
-        new = {int(term): number for number, term in enumerate(terms)}
-        kept: list[tuple[Indices, float]] = []
-        for members, weight in zip(self.members, self.weights, strict=True):
-            inside = sorted(new[int(term)] for term in members if int(term) in new)
-            if inside:
-                kept.append((np.array(inside, dtype=np.intp), float(weight)))
-        kept.sort(key=lambda group: int(group[0][0]))
-        return Grouping(tuple(members for members, _ in kept), np.array([weight for _, weight in kept]))
+        members: dict[int, list[int]] = {}
+        for number, group in enumerate(self.group_of[terms].tolist()):
+            members.setdefault(group, []).append(number)
+        inside = tuple(np.array(numbers, dtype=np.intp) for numbers in members.values())
+        return Grouping(inside, self.weights[np.array(list(members), dtype=np.intp)])
 
 
 # chosen without a measurement
@@ -171,13 +167,11 @@ def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> l
 def _projections(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> Matrix:
     """Return the products of scaled columns with random vectors, the first not below 0, shape (chosen, vectors)."""
     random = np.random.default_rng(0).normal(size=(columns.shape[0], PROJECTIONS))
-    products, step = np.zeros((len(chosen), PROJECTIONS)), max(1, CELLS_AT_ONCE // max(columns.shape[0], 1))
-    for start in range(0, len(chosen), step):
-        across = _scaled(columns, np.array(chosen[start : start + step]), scaling)
-        absent = np.isnan(across)
-        across[absent] = 0.0
-        counts = np.maximum(columns.shape[0] - absent.sum(axis=1), 1)
-        products[start : start + step] = across @ random / np.sqrt(counts)[:, None]
+    products = np.zeros((len(chosen), PROJECTIONS))
+    for product, column in zip(products, chosen, strict=True):
+        values = (columns[:, column] - scaling.center[column]) / scaling.scale[column]
+        present = ~np.isnan(values)
+        product[:] = np.where(present, values, 0.0) @ random / np.sqrt(max(np.count_nonzero(present), 1))
     return products * np.where(products[:, :1] < 0, -1.0, 1.0)  # a column and its negative are one
 
 

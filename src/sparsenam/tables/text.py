@@ -199,19 +199,16 @@ def date_written(text: str, month_first: bool) -> float | None:
 
 
 Parser = Callable[[str], float | None]
-NUMBERS: dict[Writing, Parser] = {
-    "plain": number_in,
-    "point": partial(number_written, decimal="point", is_percent=False),
-    "comma": partial(number_written, decimal="comma", is_percent=False),
-    "point %": partial(number_written, decimal="point", is_percent=True),
-    "comma %": partial(number_written, decimal="comma", is_percent=True),
-}
-DATES: dict[Writing, Parser] = {
-    "plain": date_in,
-    "month first": partial(date_written, month_first=True),
-    "day first": partial(date_written, month_first=False),
-}
-KINDS: tuple[tuple[Literal["number", "date"], dict[Writing, Parser]], ...] = (("number", NUMBERS), ("date", DATES))
+READERS: tuple[tuple[Literal["number", "date"], Writing, Parser], ...] = (
+    ("number", "plain", number_in),
+    ("number", "point", partial(number_written, decimal="point", is_percent=False)),
+    ("number", "comma", partial(number_written, decimal="comma", is_percent=False)),
+    ("number", "point %", partial(number_written, decimal="point", is_percent=True)),
+    ("number", "comma %", partial(number_written, decimal="comma", is_percent=True)),
+    ("date", "plain", date_in),
+    ("date", "month first", partial(date_written, month_first=True)),
+    ("date", "day first", partial(date_written, month_first=False)),
+)
 ALIKE: tuple[tuple[Writing, Writing], ...] = (("point", "comma"), ("point %", "comma %"), ("month first", "day first"))
 OTHERS: dict[Writing, Writing] = {one: other for both in ALIKE for one, other in (both, both[::-1])}
 
@@ -234,10 +231,10 @@ def find_writing(values: Iterable[str], prefers_comma: bool = False) -> WritingF
     texts = list(values)
     if not texts:
         return None
-    for kind, parsers in KINDS:
+    for kind in ("number", "date"):
         read: dict[Writing, list[float | None]] = {}
-        for way, parse in parsers.items():
-            numbers = list(takewhile(lambda number: number is not None, map(parse, texts)))
+        for each, way, parse in READERS:
+            numbers = list(takewhile(lambda number: number is not None, map(parse, texts))) if each == kind else []
             if len(numbers) == len(texts):
                 read[way] = numbers
         if not read:
@@ -260,14 +257,14 @@ def prefers_comma(columns: Iterable[Iterable[str]]) -> bool:
 def likely(values: Iterable[str], among: Iterable[Writing] = WRITINGS) -> tuple[WritingFound | None, list[str]]:
     """Return the way of writing in which most of different texts (k,) read, and those that do not; None for none."""
     texts, best, rest, allowed = list(values), None, list(values), set(among)
-    for kind, parsers in KINDS:
-        for way, parse in parsers.items():
-            odd = [text for text in texts if parse(text) is None or (kind == "number" and has_leading_zero(text))]
-            if way in allowed and len(odd) < len(rest):
-                best, rest = WritingFound(kind, way), odd
+    for kind, way, parse in READERS:
+        odd = [text for text in texts if parse(text) is None or (kind == "number" and has_leading_zero(text))]
+        if way in allowed and len(odd) < len(rest):
+            best, rest = WritingFound(kind, way), odd
     return best, rest
 
 
 def parser_of(writing: Writing, *, is_date: bool) -> Parser:
     """Return what reads the cells of a column that is written so."""
-    return (DATES if is_date else NUMBERS).get(writing, date_in if is_date else number_in)
+    parsers = {way: parse for kind, way, parse in READERS if (kind == "date") == is_date}
+    return parsers.get(writing, parsers["plain"])

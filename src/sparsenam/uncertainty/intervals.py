@@ -26,9 +26,9 @@ from sparsenam.selection.curve import balanced_splits
 from sparsenam.tables.encoder import ColumnName, column_index
 from sparsenam.tables.frame import absent_from, read_table
 from sparsenam.tables.text import listed
-from sparsenam.uncertainty.posterior import ErrorSpread
 from sparsenam.uncertainty.residuals import (
     RANK_ROUNDING,
+    ErrorSpread,
     ErrorTables,
     LeftOutRows,
     OrderStatistics,
@@ -161,18 +161,10 @@ def _group_term(fit: Fit, groups: ColumnName | None, residuals: Residuals, scale
         return term
     if scale == "constant" and residuals.scaled is not None:
         raise InputError(describe("groups", "scale='auto' beside them", "scale='constant'", "leave scale out"))
-    names = [fit.encoder.names[fit.encoder.terms[found.term].column] for found in kept]
+    names = list(dict.fromkeys(fit.encoder.names[fit.encoder.terms[found.term].column] for found in kept))
     expected = f"a column whose levels are kept ({listed(names)})" if names else "a column of 2 to 20 levels"
     remedy = "choose another, or name it in calibrate(X, y, groups=…)"
     raise InputError(describe("groups", expected, repr(groups), remedy))
-
-
-def _warn_of_groups(fit: Fit, lacking: list[float], term: int | None) -> None:
-    if lacking and term is not None:
-        levels = fit.encoder.terms[term].levels
-        names = [levels[int(value)] if levels else f"{value:g}" for value in lacking]
-        message = f"{len(names)} group(s) have too few rows and get what all rows get: {listed(names)}."
-        warnings.warn(message, SmallGroupWarning, stacklevel=4)
 
 
 def predict_interval(
@@ -197,12 +189,11 @@ def predict_interval(
         units = check_exposure(exposure, np.zeros(len(terms)))
     family, scores = fit.model.family, fit.model.scores(terms)
     cells = np.zeros(len(terms)) if term is None else terms[:, term]
-    ends, lacking = _limits(tables, term, cells, lambda part: np.stack(residuals.ends(part, level)))
+    ends = _limits(fit, tables, term, cells, lambda part: np.stack(residuals.ends(part, level)))
     if not np.isfinite(ends).all():
         most = (residuals.rows - (not residuals.symmetric)) / (residuals.rows + 1)
         expected = f"at most {math.floor(most * 1000) / 1000:g}, as {residuals.rows} rows can tell no more"
         raise InputError(describe("level", expected, f"{level:g}", "lower it, or call calibrate with more rows"))
-    _warn_of_groups(fit, lacking, term)
     means = predicted_mean(family, scores, units)
     unit = unit_spread(family, scores, units) * tables.spreads(terms, scores)
     lower, upper = _in_range(family, means + ends[:, 0] * unit, means + ends[:, 1] * unit, means, residuals.whole)
@@ -212,22 +203,29 @@ def predict_interval(
 
 
 def _limits(
-    tables: ErrorTables, term: int | None, cells: Vector, limits: Callable[[Sequence[OrderStatistics]], Matrix]
-) -> tuple[NDArray[np.float64], list[float]]:
-    """Return the limits of each row, shape (rows, limits, outputs), and the values of ``term`` with too few rows.
+    fit: Fit,
+    tables: ErrorTables,
+    term: int | None,
+    cells: Vector,
+    limits: Callable[[Sequence[OrderStatistics]], Matrix],
+) -> NDArray[np.float64]:
+    """Return the limits of each row, shape (rows, limits, outputs).
 
     With a term, a row is compared with those of the same value, which its cell in ``cells`` (rows,) holds; where these
-    are too few, or where the value is unknown, with all.
+    are too few, which is warned of, or where the value is unknown, with all.
     """
-    found, lacking = np.tile(limits(tables.tables), (cells.size, 1, 1)), list[float]()
-    for group in tables.levels:
-        for value, parts in zip(group.values, group.tables, strict=True) if group.term == term else ():
-            inside = limits(parts)
+    found, lacking = np.tile(limits(tables.tables), (cells.size, 1, 1)), list[str]()
+    for level in tables.levels:
+        if term is not None and level.term == term:
+            inside, names = limits(level.tables), fit.encoder.terms[term].levels
             if np.isfinite(inside).all():
-                found[cells == value] = inside
+                found[cells == level.value] = inside
             else:
-                lacking.append(value)
-    return found, lacking
+                lacking.append(names[int(level.value)] if names else f"{level.value:g}")
+    if lacking:
+        message = f"{len(lacking)} group(s) have too few rows and get what all rows get: {listed(lacking)}."
+        warnings.warn(message, SmallGroupWarning, stacklevel=4)
+    return found
 
 
 def _name(fit: Fit, term: int | None) -> str | None:
@@ -283,10 +281,9 @@ def predict_set(fit: Fit, X: ArrayLike, level: float = 0.9, groups: ColumnName |
             kept = column in fit.kept
             warnings.simplefilter("ignore" if kept else "default")  # predict_proba has warned of a kept one
             cells = fit.encoder.reading([column]).encode(X)[:, term]
-    limits, lacking = _limits(
-        residuals.constant, term, cells, lambda part: np.array([[table.above(level) for table in part]])
+    limits = _limits(
+        fit, residuals.constant, term, cells, lambda part: np.array([[table.above(level) for table in part]])
     )
-    _warn_of_groups(fit, lacking, term)
     members = 1.0 - probabilities <= limits[:, 0] + 1e-12
     members[np.arange(len(members)), probabilities.argmax(axis=1)] = True
     assert isinstance(fit.response, ClassResponse)

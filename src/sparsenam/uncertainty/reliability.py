@@ -26,19 +26,13 @@ MOST_STEP_KNOTS = 100  # of a step function that is kept
 class Reliability:
     """Left-out probabilities beside what came true, and the correction that helps, if any does.
 
-    Attributes
-    ----------
-    predicted, observed, counts
-        Mean probability, share that came true and number of cases in each bin of probabilities, shape (bins,). A case
-        is a row and a class, the second class alone where there are two.
-    kind
-        "none" where no correction lowers the loss of held-out folds by more than two standard errors; else "platt",
-        scores a + b s, or "isotonic", a rising function of the probability of each class.
-    knots, values
-        Of each output, the knots and the values of the rising function; for "platt" a as knots and b as values.
-    loss, corrected, gain_error
-        Mean log loss of the left-out probabilities, that with the better correction in held-out folds, and the standard
-        error of the difference.
+    In bins of probabilities, ``predicted``, ``observed`` and ``counts`` (bins,) are mean probability, share that
+    came true and the number of cases: a case is a row and a class, the second class alone where there are two. ``kind``
+    is "none" where no correction lowers the loss of held-out folds by more than two standard errors; else "platt",
+    scores a + b s, with a as ``knots`` and b as ``values`` of each output, or "isotonic", a rising function of each
+    class's probability with these knots and values. ``loss`` is the mean log loss of the left-out probabilities,
+    ``corrected`` that with the better correction in held-out folds, and ``gain_error`` the standard error of the
+    difference.
     """
 
     predicted: Annotated[Vector, Array(1, 0.0, 1.0)]
@@ -120,6 +114,21 @@ def _platt(family: Family, scores: Matrix, target: Matrix) -> Correction:
     start = np.concatenate([np.zeros(outputs), np.ones(1 if shared else outputs)])
     shift, slope = parts(np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B").x, dtype=np.float64))
     return tuple(np.array([value]) for value in shift), tuple(np.array([value]) for value in slope)
+
+
+def class_errors(family: Family, scores: Matrix, target: Matrix, inflation: float) -> tuple[Matrix, Reliability]:
+    """Return 1 less the probability of the true class, of each row (rows, outputs), and the reliability.
+
+    Where the columns were chosen with the rows, left-out scores claim too much: they are drawn to those of no model
+    until their loss has grown by the square of ``inflation``, as squared errors would. Labels have an error for each,
+    other classes one.
+    """
+    scores = tempered(family, scores, target, inflation**2)
+    means = family.mean(scores)
+    wrong = 1.0 - np.where(target > 0.5, means, 1.0 - means)
+    if family.couples_outputs:
+        wrong = 1.0 - np.sum(target * means, axis=1, keepdims=True)
+    return wrong, reliability_of(family, scores, target)
 
 
 def reliability_of(family: Family, scores: Matrix, target: Matrix) -> Reliability:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
-from sparsenam.explain.drawing import axis_over
+from sparsenam.explain.charts import shape_chart
 from sparsenam.explain.explanation import Explanation, Feature
 from sparsenam.explain.report.markup import Markup, element, name_element, table
 from sparsenam.explain.report.svg import polyline
-from sparsenam.explain.shapes import axis_of, bent, drawn_levels, effects_of, has_levels, kept_text, named_outputs
+from sparsenam.explain.shapes import kept_text, named_outputs
 from sparsenam.text import number_text, share_text, shorten
 
 SKETCH_WIDTH, SKETCH_HEIGHT = 120.0, 28.0  # pixels of a small drawing
+HALF_BAR = 0.4  # of the room of a level
 MOST_TABLE_ROWS = 25  # rows of the table
 MOST_COLUMN_NAMES = 10  # of columns in a sentence
 STYLE = (
@@ -65,28 +64,21 @@ def kept_in_words(explanation: Explanation) -> str:
 
 def small_shape(feature: Feature, output: int) -> Markup:
     """Return the curve or the bars of one output without labels, over a line at zero."""
-    heights = effects_of(feature)
-    upward = axis_over([0.0, *(heights[:, output] if heights.size else ())])
-    zero = SKETCH_HEIGHT * (1 - upward.fraction(0.0))
-    drawn: list[Markup] = [element("line", {"x1": 0.0, "y1": zero, "x2": SKETCH_WIDTH, "y2": zero})]
-    if has_levels(feature) or feature.curve is None:
-        levels = drawn_levels(feature)
-        for (left, right), level in zip(
-            pairwise(np.linspace(0.0, SKETCH_WIDTH, len(levels) + 1).tolist()), levels, strict=True
-        ):
-            ends = sorted((zero, SKETCH_HEIGHT * (1 - upward.fraction(np.nan_to_num(level.effect[output]).item()))))
-            box = {"x": left + 1, "y": ends[0], "width": max(right - left - 2, 1.0), "height": ends[1] - ends[0]}
-            drawn.append(element("rect", box))
-    else:
-        across = axis_of(feature, whole=True)
-        curve = bent(feature).curve or feature.curve
-        points = [
-            (
-                SKETCH_WIDTH * across.fraction(x),
-                min(max(SKETCH_HEIGHT * (1 - upward.fraction(row[output])), 0.0), SKETCH_HEIGHT),
-            )
-            for x, row in zip(curve.x, curve.effect, strict=True)
-        ]
-        drawn.append(polyline(points, "curve"))
+    chart = shape_chart(feature, [output], whole=True)
+
+    def across(x: float) -> float:
+        return SKETCH_WIDTH * chart.across.fraction(x)
+
+    def down(y: float) -> float:
+        return SKETCH_HEIGHT * (1.0 - min(max(chart.upward.fraction(y), 0.0), 1.0))
+
+    drawn = [element("line", {"x1": 0.0, "y1": down(0.0), "x2": SKETCH_WIDTH, "y2": down(0.0)})]
+    bars = [(float(place), bar.stop) for place, bar in enumerate(chart.bars)]
+    for x, y in bars + [(mark.x, mark.y) for mark in chart.marks if chart.names]:
+        left, (top, bottom) = across(x - HALF_BAR), sorted((down(0.0), down(np.nan_to_num(y).item())))
+        size = {"width": across(x + HALF_BAR) - left, "height": bottom - top}
+        drawn.append(element("rect", {"x": left, "y": top, **size}))
+    for line in chart.lines:
+        drawn.append(polyline([(across(x), down(y)) for x, y in zip(line.x, line.y, strict=True)], "curve"))
     size = {"width": SKETCH_WIDTH, "height": SKETCH_HEIGHT, "role": "img", "aria-label": f"Shape of {feature.name}"}
     return element("svg", size, *drawn)

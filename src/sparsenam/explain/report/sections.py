@@ -298,10 +298,10 @@ def _row_card(row: RowExplanation, local: LocalExplanation) -> Markup:
 
 
 def _words(part: Contribution, local: LocalExplanation, output: int) -> str:
-    told = describe_effect(part.effect, local.outputs)
-    if len(local.outputs) < 2 or not part.text.endswith(told):
+    """Return what a part adds to the output that is drawn, which may not be the one that it moves most."""
+    if len(local.outputs) < 2:
         return part.text
-    return part.text.removesuffix(told) + describe_effect(part.effect, local.outputs, output)
+    return f"{part.feature} = {part.value} {describe_effect(part.effect, local.outputs, output)}"
 
 
 def dropped(explanation: Explanation) -> Markup:
