@@ -47,12 +47,10 @@ class NetworkFitter:
 
     def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
         """Train on all terms of the problem."""
-        prepared, network = problem.prepared, self.network
-        require_numbers(prepared)
-        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
-        start = Start(bank, initial_parameters(bank, prepared.names, context.streams))
-        if network.init == "convex" and isinstance(bank, MLPBank) and prepared.terms.size:
-            start = _with_convex_output(problem, bank, start.theta)
+        require_numbers(problem.prepared)
+        start = _random_start(problem, self.network, context)
+        if self.network.init == "convex" and isinstance(start.bank, MLPBank) and problem.prepared.terms.size:
+            start = _with_convex_output(problem, start.bank, start.theta)
         return self.train(problem, start, context, "train")
 
     def train(self, problem: FamilyProblem, start: Start, context: Context, stage: str) -> Fitted:
@@ -67,34 +65,24 @@ class NetworkFitter:
 
 
 @dataclass(frozen=True, slots=True)
-class PenalisedNetworkFitter:
+class PenalisedNetworkFitter(NetworkFitter):
     """The paper's training: all terms under the penalty, then, if asked for, the kept ones without it."""
 
-    network: Network
-    penalty: Penalty
-    alpha: float
-    refits: bool
-    counts_rows: bool = False
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the problem is convex and its solver runs to many digits."""
-        return self.network.is_linear and self.network.solver_for(self.penalty).searches_step
+    refits: bool = False
 
     def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
         """Train on all terms of the problem."""
         prepared, network, family = problem.prepared, self.network, problem.family
         require_numbers(prepared)
-        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
-        start = initial_parameters(bank, prepared.names, context.streams)
+        start = _random_start(problem, network, context)
         penalty = penalty_on_terms(self.penalty, problem)
         objective = Objective(prepared, family, penalty, self.alpha, network.penalize, problem.training_rows)
         if isinstance(penalty, NeedsFirstFit):
             first_objective = replace(objective, alpha=penalty.first_alpha(self.alpha))
-            first = train_network(first_objective, network, bank, start, context, "train/first")
+            first = train_network(first_objective, network, start.bank, start.theta, context, "train/first")
             penalty = penalty.adapted_to(first.norms)
             objective = replace(objective, penalty=penalty)
-        trained = train_network(objective, network, bank, start, context)
+        trained = train_network(objective, network, start.bank, start.theta, context)
         finished = _finished(problem, trained)
         if not network.solver_for(penalty).proximal and self.alpha > 0:
             finished = finished.keep(_above_threshold(problem, finished, network.threshold))
@@ -104,7 +92,7 @@ class PenalisedNetworkFitter:
             row_of = {int(index): row for row, index in enumerate(trained.active)}
             theta = trained.theta[[row_of[int(index)] for index in kept]]
             unpenalised = NetworkFitter(network, penalty, 0.0)
-            return unpenalised.train(problem.take(kept), Start(bank.take(kept), theta), context, "train/refit")
+            return unpenalised.train(problem.take(kept), Start(start.bank.take(kept), theta), context, "train/refit")
         norms = np.zeros_like(trained.norms)
         norms[model.terms] = trained.norms[model.terms]
         return Fitted(model, norms, outcome.history, outcome.stationarity)
@@ -114,18 +102,15 @@ def train_path(
     problem: FamilyProblem, network: Network, penalty: Penalty, alphas: Vector, context: Context
 ) -> Iterator[tuple[float, Fitted]]:
     """Yield penalised networks for rising alphas, each started from the one before it."""
-    rest, theta = problem, None
+    rest, start = problem, _random_start(problem, network, context)
     for alpha in alphas:
-        prepared = rest.prepared
-        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
-        start = initial_parameters(bank, prepared.names, context.streams) if theta is None else theta
-        on_terms = penalty_on_terms(penalty, rest)
-        objective = Objective(prepared, problem.family, on_terms, float(alpha), network.penalize)
-        trained = train_network(objective, network, bank, start, context)
-        outcome = trained.outcome
-        finished = _finished(rest, trained)
-        yield float(alpha), Fitted(finished.model, trained.norms, outcome.history, outcome.stationarity)
-        theta, rest = trained.theta, rest.take(trained.active)
+        objective = Objective(
+            rest.prepared, problem.family, penalty_on_terms(penalty, rest), float(alpha), network.penalize
+        )
+        trained = train_network(objective, network, start.bank, start.theta, context)
+        outcome, model = trained.outcome, _finished(rest, trained).model
+        yield float(alpha), Fitted(model, trained.norms, outcome.history, outcome.stationarity)
+        rest, start = rest.take(trained.active), Start(trained.bank, trained.theta)
         if context.clock.passed():
             return
 
@@ -146,6 +131,13 @@ def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
     members = tuple(prepared.terms[indices] for indices in grouping.members)
     leading = np.array([terms[0] for terms in members], dtype=np.intp)
     return JointGroupLasso(members, penalty.thresholds(prepared.n_terms, 1.0)[leading] * grouping.weights)
+
+
+def _random_start(problem: FamilyProblem, network: Network, context: Context) -> Start:
+    """Return the architecture for a problem's terms, with random parameters."""
+    prepared = problem.prepared
+    bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
+    return Start(bank, initial_parameters(bank, prepared.names, context.streams))
 
 
 def _with_convex_output(problem: FamilyProblem, bank: MLPBank, theta: Matrix) -> Start:

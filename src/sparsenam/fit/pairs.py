@@ -69,42 +69,35 @@ def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -
     if isinstance(pairs, str | int | np.integer):
         possible = len(encoder.names) * (len(encoder.names) - 1) // 2
         if isinstance(pairs, int | np.integer) and pairs > possible:
-            raise InputError(
-                describe("pairs", f"at most the {possible} pairs that the table has", f"{pairs}", "ask for fewer")
-            )
+            expected = f"at most the {possible} pairs that the table has"
+            raise InputError(describe("pairs", expected, f"{pairs}", "ask for fewer"))
         return None
-    terms = value_terms(encoder, prepared)
-    found: TermPairs = []
+    terms, found = value_terms(encoder, prepared), TermPairs()
     for pair in pairs:
         columns = [column_index(encoder, column, "pairs") for column in pair]
-        names = [encoder.names[column] for column in columns]
-        if columns[0] == columns[1]:
-            raise InputError(describe("pairs", "two different columns", f"{names[0]!r} twice", "name another"))
-        for column, name in zip(columns, names, strict=True):
+        one, other = (encoder.names[column] for column in columns)
+        if one == other:
+            raise InputError(describe("pairs", "two different columns", f"{one!r} twice", "name another"))
+        for column in columns:
             if column not in terms:
-                raise InputError(
-                    describe("pairs", "columns that vary", f"{name!r}, which was left out", "name another column")
-                )
+                got = f"{encoder.names[column]!r}, which was left out"
+                raise InputError(describe("pairs", "columns that vary", got, "name another column"))
         first, second = (terms[column] for column in columns)
         if (first, second) in found or (second, first) in found:
-            raise InputError(describe("pairs", "each pair once", f"{names} twice", "name it once"))
-        found.append((first, second))
-    for pair in found:
-        size = pair_megabytes(pair, prepared)
+            raise InputError(describe("pairs", "each pair once", f"{[one, other]} twice", "name it once"))
+        size = pair_megabytes((first, second), prepared)
         if size > MOST_MEGABYTES:
-            one, other = (prepared.names[term] for term in pair)
             got = f"{one!r} with {other!r}, whose levels would take {size:,.0f} megabytes"
             expected = f"pairs that take at most {MOST_MEGABYTES:.0f} megabytes"
             raise InputError(describe("pairs", expected, got, "join rare levels, or leave the pair out"))
+        found.append((first, second))
     return found
 
 
 def pair_megabytes(pair: tuple[int, int], prepared: PreparedSample) -> float:
     """Return the memory that the fit of a pair takes at least."""
-    one, other = pair
-    return least_megabytes(
-        (prepared.x[one], prepared.x[other]), (bool(prepared.levels[one]), bool(prepared.levels[other]))
-    )
+    (one, other), x, levels = pair, prepared.x, prepared.levels
+    return least_megabytes((x[one], x[other]), (bool(levels[one]), bool(levels[other])))
 
 
 def check_shaped(pairs: Sequence[tuple[int, int]], shaped: Collection[int], names: Sequence[str]) -> None:

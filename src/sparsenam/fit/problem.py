@@ -162,14 +162,19 @@ class Fitter(Protocol):
     def fit(self, problem: FamilyProblem, context: Context) -> Fitted: ...
 
 
+def target_measure(family: Family) -> Callable[[Vector, Vector], tuple[Vector, Vector]] | None:
+    """Return what measures centers and spreads of a target (rows, outputs); None for a family that keeps its unit."""
+    if not family.standardizes_target:
+        return None
+    return robust_center_and_scale if family.robust_scale else mean_and_deviation
+
+
 def family_problem(
     sample: Sample, encoder: TableEncoder, family: Family, *, standardize: bool, limits: bool = False
 ) -> FamilyProblem:
     """Check the target and bring the sample to the scale on which the family is fitted."""
     family.range.check(sample.target, f"the {family.name} family")
-    measure = None
-    if standardize and family.standardizes_target:
-        measure = robust_center_and_scale if family.robust_scale else mean_and_deviation
+    measure = target_measure(family) if standardize else None
     power = family.exposure_power
     prepared = prepare(sample, standardize=standardize, limits=limits, measure_target=measure, exposure_power=power)
     return FamilyProblem(prepared, family, encoder.term_columns, encoder.names, sample.present)
@@ -324,7 +329,7 @@ def penalised_network_strategy(network: Network, penalty: Penalty, alpha: float,
     """Return the paper's fit: an architecture trained on all terms under the penalty, from random parameters."""
     from sparsenam.fit.networks import PenalisedNetworkFitter  # and PyTorch, which no other fit needs
 
-    training = PenalisedNetworkFitter(network, penalty, alpha, refits)
+    training = PenalisedNetworkFitter(network, penalty, alpha, refits=refits)
     return Strategy(
         _ramps,
         lambda choice: training,
