@@ -5,7 +5,6 @@ Points are solved from the largest alpha down by warm starts and screening; the 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, DenseDesign, GroupedDesign
-from sparsenam.convex.newton import NewtonSolver
+from sparsenam.convex.newton import NewtonSolver, ScoreSolver
 from sparsenam.convex.problem import (
     Certificate,
     ConvexPoint,
     ConvexProblem,
-    ScoreSolver,
     allowed_slack,
     certify,
     checked_convex,
@@ -144,8 +142,7 @@ def solve_and_certify(
     alphas = alphas_down_to(alpha, problem, penalty, gram)
 
     def attempt(inner: float) -> Solution:
-        path = convex_path(problem, penalty, alphas=alphas, tol=inner, gram=gram)
-        (point,) = deque(until(path, out_of_time), maxlen=1)
+        *_, point = until(convex_path(problem, penalty, alphas=alphas, tol=inner, gram=gram), out_of_time)
         if point.alpha != alphas[-1]:
             reached = f"max_seconds ran out on the way to alpha {alpha:.3g}: the model is that of {point.alpha:.3g}."
             return Solution(point, None, reached)

@@ -24,7 +24,6 @@ LOSS_ROUNDING = 1e-15  # of a loss: what its difference from another may be wron
 ORTHOGONAL_STEPS = 5
 ORTHOGONAL = 1e-11  # of the product of two sizes: what rounding leaves of a sum of 0
 
-
 ConvexPenalty: TypeAlias = WeightedLasso | SortedPenalty
 
 
@@ -236,35 +235,6 @@ class BlockSolver(ABC):
         """Return active groups, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
         active = self.active()
         return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.best_intercepts().copy()
-
-
-class ScoreSolver(BlockSolver):
-    """State of a solver that keeps the scores of all rows, with the intercepts at their best."""
-
-    def __init__(self, problem: ConvexProblem) -> None:
-        super().__init__(problem)
-        self.intercepts = problem.constants()
-        self.scores = problem.constant_scores(self.intercepts)
-        self.move_intercepts()
-        self.null_losses = problem.explainable_loss(self.scores)
-
-    def move_intercepts(self) -> None:
-        """Bring the intercepts, and the scores with them, to their best."""
-        shifts = self.problem.best_shifts(self.scores)
-        self.scores = self.scores + shifts[:, :, None]
-        self.intercepts = self.intercepts + shifts
-
-    def best_intercepts(self) -> Array:
-        return self.intercepts
-
-    def losses(self) -> tuple[Array, Callable[[Array], Array], Array]:
-        residuals = self.residuals()
-        norms = self.problem.gradient_norms(residuals)
-        return self.problem.loss(self.scores), lambda scales: self.problem.dual(residuals, scales), norms
-
-    def residuals(self) -> Array:
-        """Return y - mean at the scores, shape (batches, outputs, rows)."""
-        return self.problem.residuals(self.scores)
 
 
 def group_lengths(theta: Array) -> Array:

@@ -114,9 +114,6 @@ def _block_inverse(hessian: Array, k: int, width: int, ridge: float) -> Array:
     return np.linalg.pinv(block, rcond=1e-9, hermitian=True).astype(np.float64, copy=False)
 
 
-FIRST_ROOM = 16  # groups that fit before the cache grows for the first time
-
-
 class BatchSums:
     """Sums over the rows of all batches, for weights of shape (batches, rows).
 
@@ -233,18 +230,12 @@ class GramCache:
             block[flat] = 0.0
             block.transpose(0, 2, 1)[self._flat] = 0.0
             self.linear[np.broadcast_to(self._flat[:, None], self.linear.shape)] = 0.0
-        self._make_room()
-        self.hessian[:, start : self.size, : self.size] = block
-        self.hessian[:, :start, start : self.size] = block[:, :, :start].transpose(0, 2, 1)
+        old, self.hessian = self.hessian, np.empty((len(block), self.size, self.size))
+        self.hessian[:, :start, :start], self.hessian[:, start:] = old, block
+        self.hessian[:, :start, start:] = block[:, :, :start].transpose(0, 2, 1)
         self.inverse = np.concatenate(
             [self.inverse, inverse_curvatures(self.hessian, groups.size, design.width, known)]
         )
-
-    def _make_room(self) -> None:
-        have, most = self.hessian.shape[1], self.design.n_groups * self.design.width
-        if self.size > have:
-            room = min(max(2 * have, self.size, FIRST_ROOM * self.design.width), most)
-            self.hessian = np.pad(self.hessian, ((0, 0), (0, room - have), (0, room - have)))
 
 
 SQUARED_SWEEPS = 500
@@ -271,7 +262,7 @@ class SquaredSolver(BlockSolver):
         gram.add(working)
         theta = self.theta[:, :, gram.groups]
         flat = theta.reshape(*theta.shape[:2], gram.size)
-        self.pull = gram.linear - np.matmul(flat, gram.hessian[:, : gram.size, : gram.size])
+        self.pull = gram.linear - np.matmul(flat, gram.hessian)
         descend(
             gram.hessian,
             gram.inverse,

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparsenam.codec import Matrix, Vector
 from sparsenam.errors import (
     ConstantWidthWarning,
     InputError,
@@ -48,8 +49,6 @@ from sparsenam.uncertainty.results import (
     guarantee_of,
 )
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Array = NDArray[np.generic]
 Refit = Callable[..., Fit]
 FEWEST_CALIBRATION_ROWS = 10  # new rows to calibrate with
