@@ -170,8 +170,9 @@ class GramCache:
     """Sums over rows for squared loss, H = QᵀWQ - (QᵀW1)(QᵀW1)ᵀ and QᵀW(y - ȳ), of the groups added so far.
 
     ``groups`` are the k groups cached, in order of arrival; ``index`` is its inverse, -1 for the others. ``hessian``
-    has shape (batches, k·m, k·m), ``means`` QᵀW1 (batches, k·m), ``linear`` QᵀW(y - ȳ) (batches, outputs, k·m), ``inverse`` (k, batches) is one over the top eigenvalue of each diagonal block.
-    ``centred`` is y - ȳ (batches, outputs, rows) with ȳ the weighted means ``target_means`` (batches, outputs).
+    has shape (batches, k·m, k·m), ``means`` QᵀW1 (batches, k·m), ``linear`` QᵀW(y - ȳ) (batches, outputs, k·m), and
+    ``inverse`` (k, batches) is one over the top eigenvalue of each diagonal block. ``centred`` is y - ȳ (batches,
+    outputs, rows) with ȳ the weighted means ``target_means`` (batches, outputs).
     """
 
     def __init__(self, design: GroupedDesign, target: Array, weights: Array) -> None:
