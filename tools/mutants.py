@@ -265,8 +265,8 @@ MUTANTS = (
     Mutant(
         "stationarity of zero groups",
         "src/sparsenam/training/run.py",
-        "theta = parameters.complete().double()\n",
-        "problem, theta = problem.restricted_to(parameters.active), parameters.theta.double()\n",
+        "theta = parameters.theta.double()\n",
+        "problem, theta = problem.restricted_to(parameters.active), parameters.of_active.double()\n",
         ("tests/limits/test_stationarity.py", "-k", "zero"),
     ),
     # --- false discoveries

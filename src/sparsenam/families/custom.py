@@ -81,20 +81,16 @@ class CustomFamily(Family):
     @classmethod
     def of(cls, custom: CustomLoss) -> Self:
         """Return the family of a loss, with the default of each attribute that it does not have."""
-
-        def given(name: str, default: Given) -> Given:
-            return getattr(custom, name, default)
-
-        link = str(given("link", "identity"))
+        link = str(getattr(custom, "link", "identity"))
         return cls(
             custom,
-            name=str(given("name", type(custom).__name__)),
+            name=str(getattr(custom, "name", type(custom).__name__)),
             link=link,
-            range=given("range", TargetRange()),
-            standardizes_target=bool(given("standardizes_target", link == "identity")),
-            robust_scale=bool(given("robust_scale", False)),
+            range=getattr(custom, "range", TargetRange()),
+            standardizes_target=bool(getattr(custom, "standardizes_target", link == "identity")),
+            robust_scale=bool(getattr(custom, "robust_scale", False)),
             exposure_power=getattr(custom, "exposure_power", None),
-            curvature=float(given("curvature", np.inf)),
+            curvature=float(getattr(custom, "curvature", np.inf)),
         )
 
     def loss(self, scores: Array, target: Array) -> Array:

@@ -34,7 +34,7 @@ from sparsenam.selection.task import by_column, path_summary, substitutes_of, tw
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.prediction import encode_in_parts, few_terms
 from sparsenam.text import Task, output_names, score_units
-from sparsenam.training.network import StoredHistory
+from sparsenam.training import History
 from sparsenam.uncertainty.bands import Bands, bands_of
 from sparsenam.uncertainty.residuals import Residuals, residuals_of
 
@@ -104,7 +104,7 @@ class Fit:
     discoveries: Discoveries | None = None
     bands: Bands | None = None
     residuals: Residuals | None = None
-    history: StoredHistory | None = None
+    history: History | None = None
     stationarity: Annotated[float, Bounds(0.0, math.inf)] | None = None
     stability: Stability | None = None
     edits: tuple[Edit, ...] = ()

@@ -60,12 +60,11 @@ class AllRows:
 
     def sums(self, function: Callable[[SmoothProblem, State], Sum], state: State, context: Context) -> Sum:
         """Return a sum over all rows, with progress by rows."""
-        rows = self.blocks.n_rows
-
-        def report(done: int) -> None:
-            context.progress.report("rows", done, rows)
-
-        found = self.blocks.reduce(read_and_summed, (self.read, function, state), report)
+        found = self.blocks.reduce(
+            read_and_summed,
+            (self.read, function, state),
+            lambda done: context.progress.report("rows", done, self.blocks.n_rows),
+        )
         if not self.news:  # further passes read the same
             self.news.append(found.news)
         return found.value

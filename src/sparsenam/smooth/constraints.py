@@ -63,29 +63,27 @@ def read_shape(text: object, where: str) -> Shape:
             remedy = nearest(word, KINDS, remedy)
             raise InputError(describe(where, f"one of {list(KINDS)}, or some joined by +", repr(text), remedy))
     signs, bends, forms = ({word for word in words if word in group} for group in (SIGNS, BENDS, FORMS))
-    sentence = _contradiction(words, signs, bends, forms)
-    if sentence is not None:
-        expected, remedy = sentence
-        raise InputError(describe(where, expected, repr(text), remedy))
+    refusals = (  # whether words do not go together, what was expected and what to do
+        (len(set(words)) < len(words), "each word once", "take one out"),
+        (len(signs) > 1, "'increasing' or 'decreasing', since only a constant is both", "choose one"),
+        (len(bends) > 1, "'convex' or 'concave', since only a line is both", "write 'linear'"),
+        (len(forms) > 1, f"one of {sorted(forms)}, which exclude each other", "choose one"),
+        (
+            "smooth" in forms and len(words) > 1,
+            "'smooth' by itself, since every constrained curve is smooth too",
+            "leave 'smooth' out",
+        ),
+        (
+            bool(forms and bends),
+            "bends for curves alone, which lines and steps are not",
+            f"leave {''.join(forms)!r} or the bend out",
+        ),
+    )
+    for applies, expected, remedy in refusals:
+        if applies:
+            raise InputError(describe(where, expected, repr(text), remedy))
     sign, bend = (sum(values[word] for word in found) for values, found in ((SIGNS, signs), (BENDS, bends)))
     return Shape(sign, bend, next(iter(forms), ""))
-
-
-def _contradiction(words: list[str], signs: set[str], bends: set[str], forms: set[str]) -> tuple[str, str] | None:
-    """Return what was expected and what to do where words do not go together, None where they do."""
-    if len(set(words)) < len(words):
-        return "each word once", "take one out"
-    if len(signs) > 1:
-        return "'increasing' or 'decreasing', since only a constant is both", "choose one"
-    if len(bends) > 1:
-        return "'convex' or 'concave', since only a line is both", "write 'linear'"
-    if len(forms) > 1:
-        return f"one of {sorted(forms)}, which exclude each other", "choose one"
-    if "smooth" in forms and len(words) > 1:
-        return "'smooth' by itself, since every constrained curve is smooth too", "leave 'smooth' out"
-    if forms and bends:
-        return "bends for curves alone, which lines and steps are not", f"leave {min(forms)!r} or the bend out"
-    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -187,13 +187,6 @@ class SmoothFit:
             for term, (ramps, rises) in enumerate(zip(self.ramps, self.parts, strict=True))
         ]
 
-    def scores(self, x: Matrix) -> Matrix:
-        """Return the scores, shape (rows, outputs), for x of shape (terms, rows); NaN where a term is absent."""
-        scores = np.tile(self.intercept, (x.shape[1], 1))
-        for curve, mean, cells in zip(self.functions(), self.mean_effects, x, strict=True):
-            scores += replace(curve, absent=mean)(cells)
-        return scores
-
     def resampled(self, layout: Layout) -> tuple[Matrix, Vector]:
         """Return coefficients and intercept of the same function, read off at other knots."""
         values = [
