@@ -175,6 +175,7 @@ def _by_cluster(
     """
     import cloudpickle
     import distributed
+    from distributed.client import ClosedClientError
 
     content = cloudpickle.dumps((function,))
     running, following = deque["Future"](), 0
@@ -192,7 +193,7 @@ def _by_cluster(
     except distributed.KilledWorker as error:
         expected, got = "workers that survive a block", "several lost on the same one"
         raise ClusterError(describe("Dask cluster", expected, got, "use smaller partitions or more memory")) from error
-    except (CancelledError, distributed.comm.CommClosedError) as error:
+    except (CancelledError, distributed.comm.CommClosedError, ClosedClientError) as error:
         expected, got = "a scheduler that answers", "no connection to it"
         raise ClusterError(describe("Dask cluster", expected, got, "start the cluster and the fit again")) from error
 
