@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from sparsenam.audit.subgroups import BinnedColumn, Codes, OfSubgroup, Partition, mean_and_error
+from sparsenam.codec import Matrix, Vector
 from sparsenam.families import Family, best_intercept
 from sparsenam.uncertainty.residuals import is_of_classes
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Array = NDArray[np.float64]
 AUDIT_FOLDS = 10
 DEGREE = 3  # of the polynomials in the ranks of the bins
@@ -102,17 +101,8 @@ class AuditRows:
 
     def at(self, rows: Codes) -> AuditRows:
         """Return some of the rows."""
-        return replace(
-            self,
-            scores=self.scores[rows],
-            target=self.target[rows],
-            weights=self.weights[rows],
-            folds=self.folds[rows],
-            slopes=self.slopes[rows],
-            bends=self.bends[rows],
-            losses=self.losses[rows],
-            explained=self.explained[rows],
-        )
+        by_row = ("scores", "target", "weights", "folds", "slopes", "bends", "losses", "explained")
+        return replace(self, **{name: getattr(self, name)[rows] for name in by_row})
 
     def expected_squares(self) -> Matrix:
         """Return the variances of w times the slopes under the model, (rows, outputs); 0 where the family says nothing.
@@ -283,7 +273,12 @@ class _Curves:
         spread = np.maximum(spread, np.einsum("gbm,gbo->gmo", self.basis**2, self.expected))
         rows = self.counts.sum(axis=1)[:, None, None]
         size: Array = np.abs(self.basis).max(axis=1)[:, :, None] ** 2 * self.squares.sum(axis=1)[:, None]
-        tested = self._tested()[:, :, None] & (spread > AUDIT_ROUNDING * size)
+        varying = np.abs(self.basis).max(axis=1) > 0
+        varying[:, 0] = self.due
+        if not self.is_ordered:  # a contrast between levels needs rows on either side
+            sides = np.minimum(self.counts, self.counts.sum(axis=1, keepdims=True) - self.counts)
+            varying[:, 1:] &= sides >= FEWEST_IN_LEVEL
+        tested = varying[:, :, None] & (spread > AUDIT_ROUNDING * size)
         ratio = np.divide(sums**2, spread, out=np.zeros_like(sums), where=tested)
         # the squares are not centred, which bounds the ratio by the number of rows: undone, it is Student's t
         t = np.sqrt(ratio * np.maximum(rows - 1.0, 1.0) / np.maximum(rows - ratio, AUDIT_ROUNDING))
@@ -292,16 +287,6 @@ class _Curves:
         enough = (rows[:, 0, 0] >= FEWEST_SUBGROUP_ROWS) & (contrasts > 0)
         smallest = np.where(enough, p_values.min(axis=(1, 2)), 1.0)
         return np.where(enough, np.minimum(smallest * contrasts, 1.0), np.nan)
-
-    def _tested(self) -> NDArray[np.bool_]:
-        """Return which functions are contrasts to test in each subgroup, shape (groups, 1 + functions)."""
-        tested = np.abs(self.basis).max(axis=1) > 0
-        tested[:, 0] = self.due
-        if not self.is_ordered:
-            rows = self.counts.sum(axis=1, keepdims=True)
-            sides = np.minimum(self.counts, rows - self.counts)
-            tested[:, 1:] &= sides >= FEWEST_IN_LEVEL
-        return tested
 
 
 def _tabled(cells: Codes, values: Matrix, shape: tuple[int, ...]) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, LargePairWarning, check_word, describe
-from sparsenam.fit.problem import FamilyProblem, Fitted, Indices, SmoothEvidence, Vector, shaped_terms
+from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, Indices, SmoothEvidence, Vector, shaped_terms
 from sparsenam.model import FittedCurve, finish
 from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.choose import Choice, CrossValidation
@@ -151,7 +151,7 @@ def add_pairs(
     kept = [place for place, index in enumerate(choice.support) if int(prepared.terms[index]) in mains]
     chosen = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found)
     indices = np.union1d(choice.support[kept], np.array(found, dtype=np.intp).ravel())
-    fitter = PairFitter(mains, chosen, smooth.take(kept))
+    fitter = pair_fitter(mains, chosen, smooth.take(kept))
     return problem.fit(fitter, indices, scores[:, 0] if choice.start is not None else None, context), certificate
 
 
@@ -240,33 +240,26 @@ def _groups_of(prepared: PreparedSample, terms: set[int]) -> Indices:
     return np.array(found, dtype=np.intp)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairFitter:
-    """Mains and pairs together, with smoothness and resolution chosen by the data.
+def pair_fitter(mains: frozenset[int], pairs: Sequence[tuple[int, int]], start: SmoothFit) -> Fitter:
+    """Return the fit of mains and pairs together, with smoothness and resolution chosen by the data.
 
     ``mains`` and ``pairs`` are encoded terms, ``start`` is the fit of the mains alone, in their order.
     """
 
-    mains: frozenset[int]
-    pairs: tuple[tuple[int, int], ...]
-    start: SmoothFit
-    counts_rows: bool = True
-    is_exact: bool = False
-
-    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
-        """Fit the problem's terms: those of ``mains`` on their own, and the pairs."""
+    def fit(problem: FamilyProblem, context: Context) -> Fitted:
         prepared, family = problem.prepared, problem.family
         index = {int(term): place for place, term in enumerate(prepared.terms)}
-        mains = np.array([place for term, place in index.items() if term in self.mains], dtype=np.intp)
+        places = np.array([place for term, place in index.items() if term in mains], dtype=np.intp)
         present = prepared.weights > 0
         x, target, weights = prepared.x[:, present], prepared.target[present], prepared.weights[present]
-        start = self.start
-        pairs = [(index[one], index[other]) for one, other in self.pairs]
+        placed = [(index[one], index[other]) for one, other in pairs]
         task = SmoothProblem(x, target, weights, family)
-        fit = fit_pairs(task, start, mains, pairs, prepared.levels, context)
-        held = {int(mains[index]): start.functions()[index] for index in start.shapes}
-        moving = mains[[index for index in range(mains.size) if index not in start.shapes]]
-        return _assembled(problem, fit, moving, held, pairs)
+        found = fit_pairs(task, start, places, placed, prepared.levels, context)
+        held = {int(places[index]): start.functions()[index] for index in start.shapes}
+        moving = places[[index for index in range(places.size) if index not in start.shapes]]
+        return _assembled(problem, found, moving, held, placed)
+
+    return Fitter(fit, counts_rows=True)
 
 
 def _assembled(

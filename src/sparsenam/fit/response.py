@@ -284,6 +284,15 @@ def require_rates(family: Family) -> None:
         raise InputError(describe("exposure", expected, f"the {family.name} family", "leave the exposure out"))
 
 
+def given_weights(sample_weight: ArrayLike | None, rows: int) -> Vector:
+    """Return the weights of given rows, by default 1."""
+    weights = np.ones(rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        expected = f"{rows} finite weights of at least 0, not all of them 0"
+        raise InputError(describe("sample_weight", expected, "others", "correct them"))
+    return weights
+
+
 def check_exposure(exposure: ArrayLike, target: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the exposure as finite numbers; one that is 0 must have counted nothing."""
     values = check_counts(np.atleast_1d(exposure), "exposure")
