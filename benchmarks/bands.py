@@ -21,7 +21,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.uncertainty.bands import BandsRefusedError
+from sparsenam.uncertainty.effects import BandsRefusedError
 
 SHAPES: list[Callable[[Any], Any]] = [
     lambda x: 2 * x**2 * np.tanh(x) / 3.6,

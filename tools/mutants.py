@@ -118,8 +118,8 @@ MUTANTS = (
     Mutant(
         "dual point of free groups",
         PROBLEM,
-        "if (free := _free",
-        "if 0 and (free := _free",
+        "    if free.size:",
+        "    if 0 and free.size:",
         (OPTIMUM, "-k", "empty_solution"),
     ),
     Mutant(
@@ -243,7 +243,7 @@ MUTANTS = (
     ),
     Mutant(
         "left-out scores",
-        "src/sparsenam/uncertainty/posterior.py",
+        "src/sparsenam/uncertainty/bands.py",
         "follow / (1.0 - follow) * slopes",
         "follow * slopes",
         (INTERVALS, "-k", "left_out_scores"),
@@ -265,8 +265,8 @@ MUTANTS = (
     Mutant(
         "stationarity of zero groups",
         "src/sparsenam/training/run.py",
-        "theta = parameters.complete().double()\n",
-        "problem, theta = problem.restricted_to(parameters.active), parameters.theta.double()\n",
+        "theta = parameters.theta.double()\n",
+        "problem, theta = problem.restricted_to(parameters.active), parameters.of_active.double()\n",
         ("tests/limits/test_stationarity.py", "-k", "zero"),
     ),
     # --- false discoveries

@@ -53,33 +53,26 @@ def write_together(contents: Mapping[Path, bytes | Callable[[Path], object]], re
         parts: list[_Part] = []
         for path, content in contents.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = _begin(path)
-            stack.callback(part.temporary.unlink, missing_ok=True)
-            with _named(part):
-                if callable(content):
-                    content(part.temporary)
-                else:
-                    part.temporary.write_bytes(content)
-                part.complete()
+            part = stack.enter_context(_begun(path))
+            if callable(content):
+                content(part.temporary)
+            else:
+                part.temporary.write_bytes(content)
+            part.complete()
             parts.append(part)
         for path in replaced:
             remove(path)
         for part in parts:
-            with _named(part):
-                os.replace(part.temporary, part.place)
+            os.replace(part.temporary, part.place)
 
 
 @contextmanager
 def written_beside(path: Path) -> Generator[Path]:
     """Give the name of a file to write beside ``path``, which becomes ``path`` at the end; a failure removes it."""
-    part = _begin(path)
-    try:
-        with _named(part):
-            yield part.temporary
-            part.complete()
-            os.replace(part.temporary, part.place)
-    finally:
-        part.temporary.unlink(missing_ok=True)
+    with _begun(path) as part:
+        yield part.temporary
+        part.complete()
+        os.replace(part.temporary, part.place)
 
 
 @contextmanager
@@ -125,9 +118,8 @@ def remove_leftovers(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A file that is being written: the path that was asked for, where links lead, and the permissions to keep."""
+    """A file that is being written: where it will be, where it is, and the file whose permissions it takes."""
 
-    path: Path
     place: Path
     temporary: Path
     before: os.stat_result | None
@@ -143,11 +135,13 @@ class _Part:
             os.chmod(self.temporary, stat.S_IMODE(self.before.st_mode))
 
 
-def _begin(path: Path) -> _Part:
+@contextmanager
+def _begun(path: Path) -> Generator[_Part]:
+    """Begin a file beside ``path``, which is removed at the end if it is still there; errors of it name ``path``."""
     place = Path(os.path.realpath(path))
     remove_leftovers(place.parent)
     temporary = _name_beside(place)
-    with _named(_Part(path, place, temporary, None)):
+    try:
         before = place.stat() if place.exists() else None
         if before is not None and stat.S_ISDIR(before.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -156,17 +150,13 @@ def _begin(path: Path) -> _Part:
         # nobody may read what will replace a file before it has the permissions of that file
         mode = 0o666 if before is None else 0o600
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
-    return _Part(path, place, temporary, before)
-
-
-@contextmanager
-def _named(part: _Part) -> Generator[None]:
-    """Let errors within name the file that was asked for, not the part of it that is being written."""
-    try:
-        yield
+        try:
+            yield _Part(place, temporary, before)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
-        if error.errno is not None and (error.filename is None or str(error.filename) == str(part.temporary)):
-            error.filename = str(part.path)
+        if error.errno is not None and (error.filename is None or str(error.filename) == str(temporary)):
+            error.filename = str(path)
             del error.filename2  # None would be printed as a second name
         raise
 

@@ -11,7 +11,7 @@ from sparsenam.convex.ramps import Ramps, place_ramps
 from sparsenam.families import Binomial, Gaussian, Poisson
 from sparsenam.smooth.design import Layout, RampDesign
 from sparsenam.smooth.engine import SmoothFit, SmoothProblem
-from sparsenam.uncertainty.posterior import FitPosterior, left_out_scores, leverages
+from sparsenam.uncertainty.bands import FitPosterior, left_out_scores, leverages
 from sparsenam.uncertainty.residuals import OrderStatistics
 
 ROWS = 120

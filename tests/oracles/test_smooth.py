@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 from sparsenam.convex.ramps import Ramps, place_ramps
 from sparsenam.families import Gaussian, Multinomial
-from sparsenam.smooth.design import Layout, RampDesign, posterior, scatter, updated_strengths
+from sparsenam.smooth.design import Layout, Posterior, RampDesign, scatter, updated_strengths
 from sparsenam.smooth.engine import SecondOrder, SmoothProblem, SquaredRows
 from sparsenam.smooth.fit import MemoryRows
 
@@ -69,15 +69,15 @@ def test_posterior_is_the_inverse_of_data_and_prior():
     gram = RampDesign(layout, x, weights).weighted_gram(weights).matrix
     strengths = [np.full(len(matrices), 3.0) for matrices in layout.roughness]
     precisions = layout.precisions(strengths)
-    found, whole = posterior(layout, gram, strengths, 0.5), gram / 0.5
+    found, whole = Posterior(layout, gram, strengths, 0.5), gram / 0.5
     for place, precision in zip(layout.slices, precisions, strict=True):
         whole[place, place] += precision
     inverse = np.linalg.inv(whole)
     assert np.allclose(found.solve(np.eye(layout.size)), inverse, atol=1e-8)
     for term, place in enumerate(layout.slices):
-        assert np.allclose(found.covariances[term], inverse[place, place], atol=1e-8)
+        assert np.allclose(found.spread.covariances[term], inverse[place, place], atol=1e-8)
         freedom = layout.ramps[term].size - np.trace(inverse[place, place] @ precisions[term])
-        assert np.isclose(found.degrees_of_freedom[term], freedom, atol=1e-6)
+        assert np.isclose(found.spread.degrees_of_freedom[term], freedom, atol=1e-6)
 
 
 def test_the_strongest_prior_of_a_term_leaves_the_other_terms_alone():
@@ -87,7 +87,7 @@ def test_the_strongest_prior_of_a_term_leaves_the_other_terms_alone():
     freedoms = []
     for strength in (1e6, 1e9):
         strengths[0] = np.full(len(layout.roughness[0]), strength)
-        freedoms.append(posterior(layout, gram, strengths, 1.0).degrees_of_freedom)
+        freedoms.append(Posterior(layout, gram, strengths, 1.0).spread.degrees_of_freedom)
     assert np.allclose(freedoms[0], freedoms[1], atol=0.01)
 
 
@@ -112,7 +112,7 @@ def test_a_newton_step_of_softmax_solves_with_the_whole_hessian(monkeypatch, cla
     scores = z @ beta
     point = rows.at(beta, -rows.design.means @ beta)
     assert np.allclose(point.scores, scores)
-    model = SecondOrder.of(layout, rows.grams(point), strengths, 1.0, free=True)
+    model = SecondOrder(layout, rows.grams(point), strengths, 1.0)
     move, lift = rows.direction(model, point)
 
     ones, size = np.column_stack([z, np.ones(80)]), layout.size + 1
@@ -144,10 +144,10 @@ def test_an_update_of_the_smoothness_follows_the_slope_of_the_restricted_likelih
 
     slope = (density(np.log(strength) + 1e-4) - density(np.log(strength) - 1e-4)) / 2e-4
     strengths = [np.array([strength])]
-    found = posterior(layout, Z.T @ Z, strengths, noise)
+    found = Posterior(layout, Z.T @ Z, strengths, noise)
     beta = found.solve((Z.T @ y / noise)[:, None])
     squares = float(beta[:, 0] @ matrix @ beta[:, 0])
-    (updated,) = updated_strengths(layout, strengths, [found], beta, 1)
+    (updated,) = updated_strengths(layout, strengths, [found.spread], beta, 1)
     gained = (2.0 * slope + strength * squares) / strength  # at least 1/λ here, where nothing is pulled to 0
     assert strength * gained >= 1.0
     assert updated[0] == pytest.approx(strength * gained / squares, rel=1e-4)

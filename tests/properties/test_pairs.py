@@ -82,10 +82,10 @@ def block_and_data(seed, rows=300, outputs=2, unordered=False):
 @pytest.mark.parametrize("unordered", [False, True])
 def test_the_values_of_a_grid_are_those_of_dense_least_squares(unordered):
     block, dense, target, weights = block_and_data(0, unordered=unordered)
-    block.update(target, [weights], 0.7)
+    block.update(target, weights[None], 0.7)
     block.learn(2)
     strengths = block.strengths.copy()
-    block.update(target, [weights], 0.7)
+    block.update(target, weights[None], 0.7)
     prior = sum(each * matrix.toarray() for each, matrix in zip(strengths, block.matrices, strict=True))
     expected = np.linalg.solve(
         dense.T @ (dense * weights[:, None]) / 0.7 + prior, dense.T @ (target * weights[:, None]) / 0.7
@@ -98,10 +98,10 @@ def test_the_values_of_a_grid_are_those_of_dense_least_squares(unordered):
 def test_the_degrees_of_freedom_and_the_strengths_are_those_of_dense_traces():
     """Random probes stand for traces: they are near, not equal."""
     block, dense, target, weights = block_and_data(1, outputs=1)
-    block.update(target, [weights], 0.7)
+    block.update(target, weights[None], 0.7)
     block.learn(1)
     strengths = block.strengths.copy()
-    block.update(target, [weights], 0.7)
+    block.update(target, weights[None], 0.7)
     block.learn(1)
     matrices = [matrix.toarray() for matrix in block.matrices]
     prior = sum(each * matrix for each, matrix in zip(strengths, matrices, strict=True))

@@ -119,7 +119,7 @@ def test_levels_are_the_same_whatever_dtype_holds_them(cells):
 def test_an_encoder_comes_back_from_json_as_it_was(columns):
     table = in_pandas(columns)
     encoder, encoded = TableEncoder.fit(table)
-    again = unpack(TableEncoder, json.loads(json.dumps(pack(encoder, brief=True)[0])), brief=True)
+    again = unpack(TableEncoder, json.loads(json.dumps(pack(encoder)[0])))
     assert again == encoder
     np.testing.assert_array_equal(again.encode(table), encoded)
 

@@ -14,7 +14,8 @@ from sparsenam import Network, SNAMClassifier, SNAMRegressor
 from sparsenam.datasets import make_classification
 from sparsenam.errors import InputError
 from sparsenam.explain.explanation import Explanation
-from sparsenam.uncertainty.bands import LEVELS, BandsRefusedError, TermBand, _of_smoothness, _with_freedom
+from sparsenam.uncertainty.bands import LEVELS, TermBand, _of_smoothness, _with_freedom
+from sparsenam.uncertainty.effects import BandsRefusedError
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,8 @@ from sparsenam.export.model_file import read_container, write_container
 from sparsenam.families import Binomial, Multinomial, NegativeBinomial, Poisson
 from sparsenam.tables import Sample
 from sparsenam.tables.sample import prepare
-from sparsenam.uncertainty.posterior import spread_of
 from sparsenam.uncertainty.reliability import reliability_of, tempered
-from sparsenam.uncertainty.residuals import OrderStatistics, kept_ranks, unit_spread
+from sparsenam.uncertainty.residuals import OrderStatistics, kept_ranks, spread_of, unit_spread
 
 
 def hetero(rows, seed=0):

@@ -13,7 +13,6 @@ from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel, FittedCurve
-from sparsenam.model.pairs import PairFunction
 from sparsenam.tables import TableEncoder, UnseenLevelWarning, UnseenMissingWarning, prediction
 from sparsenam.tables.prediction import encode_in_parts, few_terms
 
@@ -83,14 +82,11 @@ def test_lists_add_up_to_what_arrays_do_to_the_bit(seed):
     generator = np.random.default_rng(seed)
     outputs = seed % 3 + 1
     shapes = [random_shape(generator, outputs) for _ in range(3)]
-    nodes = tuple(np.cumsum(generator.exponential(size=size)) for size in generator.integers(2, 6, 2))
-    values = generator.normal(size=(nodes[0].size + 1, nodes[1].size + 1, outputs))
-    pair = PairFunction((2, 0), nodes, values, np.ones(values.shape[:2]))
     rows = generator.normal(2.0, 3.0, (50, 3))
-    rows[:9, 0], rows[9:18, 2] = generator.choice(nodes[1], 9), generator.choice(nodes[0], 9)  # at knots too
-    rows[18:27, 1] = generator.choice(shapes[0].knots, 9)
+    for place, term in enumerate((1, 0, 2)):  # at knots too
+        rows[9 * place : 9 * place + 9, term] = generator.choice(shapes[place].knots, 9)
     terms, intercept = np.array([1, 0, 2]), generator.normal(size=outputs)
-    model = AdditiveModel(Gaussian(), terms, 3, tuple(shapes), intercept, (pair,))
+    model = AdditiveModel(Gaussian(), terms, 3, tuple(shapes), intercept)
     np.testing.assert_array_equal(model.scores_of_few(rows.tolist()), model.scores(rows))
 
 

@@ -44,7 +44,7 @@ def test_a_way_of_writing_is_found_from_all_cells_and_kept(texts, kind, writing,
         encoder, terms = TableEncoder.fit(make(texts))
         assert encoder.columns[0].writing == writing and encoder.columns[0].kind == kind
         np.testing.assert_allclose(terms[:, 0], numbers)
-        again = unpack(TableEncoder, json.loads(json.dumps(pack(encoder, brief=True)[0])), brief=True)
+        again = unpack(TableEncoder, json.loads(json.dumps(pack(encoder)[0])))
         np.testing.assert_allclose(again.encode(make(texts[:1]))[:, 0], numbers[:1])
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.audit.harm import AUDIT_FOLDS, FEWEST_SUBGROUP_ROWS, AuditRows, SubgroupHarm, harms, holm
+from sparsenam.audit.harm import AUDIT_FOLDS, FEWEST_SUBGROUP_ROWS, AuditRows, Harm, harms, holm
 from sparsenam.audit.subgroups import (
     Groups,
     OfSubgroup,
@@ -21,7 +22,7 @@ from sparsenam.audit.subgroups import (
     subgroup_text,
     with_error,
 )
-from sparsenam.codec import Numbers
+from sparsenam.codec import Matrix, Numbers, Vector
 from sparsenam.context import ProgressBar, one_thread
 from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import GivenRows, GivenScores
@@ -29,37 +30,10 @@ from sparsenam.fit.summary import numbers, read_cells
 from sparsenam.tables.columns import Reading, read_column
 from sparsenam.text import NOTHING, Finding, FindingTable, Found, count_text, number_text
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-
-
 MANY_COLUMNS = 60  # beyond, only kept columns make subgroups unless others are asked for
 AUDIT_LEVEL = 0.05  # of a wrong flag anywhere in an audit
 ONE_SIDED = 1.6449  # standard errors above 0 of a cost that a test at 5 % takes for one
 ROWS_SHOWN, MOST_ROWS_SHOWN = 20, 60  # rows of a table in words, and of one with so many flags
-
-
-@dataclass(frozen=True, slots=True)
-class Harm(OfSubgroup):
-    """What dropping a column cost the rows of a subgroup.
-
-    ``cost`` is the mean loss that a small curve of the column would have saved in rows held out from it, ``error`` its
-    standard error; ``share`` and ``share_error`` are the same over what the model explains of the loss there, None
-    where that is not certain to be above 0. ``p_value`` is that of a test that the column says nothing there, corrected
-    for all columns and subgroups of the audit; ``flagged`` are those of at most 5 % whose cost is above 0 too, by 1.64
-    standard errors. ``groups`` is the column or the labels that the subgroup is made of, None for all rows.
-    """
-
-    column: str
-    groups: str | None
-    label: str
-    rows: int
-    cost: float
-    error: float
-    share: float | None
-    share_error: float | None
-    p_value: float
-    flagged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +177,7 @@ def audit(
     progress = ProgressBar(verbose)
     try:
         with one_thread():
-            found = harms(scaled, coarse, partitions, lambda done, total: progress.report("audit", done, total))
+            found = harms(scaled, names, coarse, partitions, partial(progress.report, "audit"))
     finally:
         progress.close()
     means, has_classes = rows.family.mean(rows.scores), fit.task == "classification"
@@ -215,7 +189,7 @@ def audit(
         if 0 < count < FEWEST_SUBGROUP_ROWS
     ]
     note = () if np.all(rows.units == 1.0) else ("Losses are of y in units of its spread.",)
-    made = _harms(names, found, partitions, rows.weights)
+    made = _corrected(found)
     return Audit(
         rows=int((rows.weights > 0).sum()),
         outputs=fit.outputs,
@@ -252,24 +226,12 @@ def _folds(rows: GivenRows, readings: Sequence[Reading], partitions: Sequence[Pa
     return np.argsort(np.lexsort((key, run))) % AUDIT_FOLDS
 
 
-def _harms(
-    names: Sequence[str], found: dict[int, list[SubgroupHarm]], partitions: Sequence[Partition], weights: Vector
-) -> tuple[Harm, ...]:
-    """Return what was found of each column and subgroup that was tested, the smallest p-value first."""
-    records: list[tuple[tuple[str, str | None, str, int], SubgroupHarm, int]] = []
-    for column, by_partition in found.items():
-        for partition, harm in zip((Partition.everyone(weights.size), *partitions), by_partition, strict=True):
-            counts = partition.counts(weights)
-            for group in np.flatnonzero(~np.isnan(harm.p_values)).tolist():
-                place = (names[column], partition.name, partition.labels[group], int(counts[group]))
-                records.append((place, harm, group))
-    corrected = holm(np.array([harm.p_values[group] for _, harm, group in records]))
-    made: list[Harm] = []
-    for (place, harm, group), p_value in zip(records, corrected.tolist(), strict=True):
-        cost, share = float(harm.cost[group]), float(harm.share[group])
-        shares = (None, None) if math.isnan(share) else (share, float(harm.share_error[group]))
-        flagged = p_value <= AUDIT_LEVEL and cost > ONE_SIDED * float(harm.error[group])
-        made.append(Harm(*place, cost, float(harm.error[group]), *shares, p_value, flagged))
+def _corrected(found: Sequence[Harm]) -> tuple[Harm, ...]:
+    """Return what was found with p-values corrected for their number and flags, the smallest first."""
+    made = list[Harm]()
+    for harm, p_value in zip(found, holm(np.array([each.p_value for each in found])).tolist(), strict=True):
+        flagged = p_value <= AUDIT_LEVEL and harm.cost > ONE_SIDED * harm.error
+        made.append(replace(harm, p_value=p_value, flagged=flagged))
     return tuple(sorted(made, key=lambda harm: (harm.p_value, -harm.cost, harm.column, harm.subgroup)))
 
 

@@ -13,18 +13,17 @@ a shift of a whole subgroup is due to a column only where the subgroup is made o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from sparsenam.audit.subgroups import BinnedColumn, Codes, Partition, mean_and_error
+from sparsenam.audit.subgroups import BinnedColumn, Codes, OfSubgroup, Partition, mean_and_error
+from sparsenam.codec import Matrix, Vector
 from sparsenam.families import Family, best_intercept
 from sparsenam.uncertainty.residuals import is_of_classes
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Array = NDArray[np.float64]
 AUDIT_FOLDS = 10
 DEGREE = 3  # of the polynomials in the ranks of the bins
@@ -39,11 +38,35 @@ DIFFERENCE_WIDTH = 1e-4  # of a difference that shows whether the curvature is e
 AUDIT_ROUNDING = 1e-10
 
 
+@dataclass(frozen=True, slots=True)
+class Harm(OfSubgroup):
+    """What dropping a column cost the rows of a subgroup.
+
+    ``cost`` is the mean loss that a small curve of the column would have saved in rows held out from it, ``error`` its
+    standard error; ``share`` and ``share_error`` are the same over what the model explains of the loss there, None
+    where that is not certain to be above 0. ``p_value`` is that of a test that the column says nothing there, corrected
+    for all columns and subgroups of the audit; ``flagged`` are those of at most 5 % whose cost is above 0 too, by 1.64
+    standard errors. ``groups`` is the column or the labels that the subgroup is made of, None for all rows.
+    """
+
+    column: str
+    groups: str | None
+    label: str
+    rows: int
+    cost: float
+    error: float
+    share: float | None
+    share_error: float | None
+    p_value: float
+    flagged: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditRows:
     """Rows with a model's scores (rows, outputs), their target, weights (rows,) and folds (rows,).
 
-    ``slopes`` and ``bends`` (rows, outputs) are -∂loss/∂scores and the curvature there, without the weights. ``steps``
+    ``slopes`` and ``bends`` (rows, outputs) are -∂loss/∂scores and the curvature there, without the weights;
+    ``losses`` (rows,) those of the model, ``explained`` (rows,) by how much they are below those of no model. ``steps``
     is how often the curve of all rows may move the point where the loss is replaced by a parabola: never where the
     curvature is a mere bound. Steps from such a point are too short, and what it knows of a row would stay in the curve
     that is fitted without that row.
@@ -56,6 +79,8 @@ class AuditRows:
     folds: Codes
     slopes: Matrix
     bends: Matrix
+    losses: Vector
+    explained: Vector
     steps: int
 
     @classmethod
@@ -70,7 +95,14 @@ class AuditRows:
         ahead, behind = (family.gradient(scores + move, target) for move in (DIFFERENCE_WIDTH, -DIFFERENCE_WIDTH))
         exact = bool(np.allclose((ahead - behind) / (2.0 * DIFFERENCE_WIDTH), bends, rtol=1e-3, atol=1e-6))
         steps = AUDIT_NEWTON_STEPS if exact and not family.is_quadratic else 0
-        return cls(family, scores, target, weights, folds, slopes, bends, steps)
+        losses, constant = family.loss(scores, target), family.best_constant(target, weights)
+        explained = family.loss(np.broadcast_to(constant, scores.shape), target) - losses
+        return cls(family, scores, target, weights, folds, slopes, bends, losses, explained, steps)
+
+    def at(self, rows: Codes) -> AuditRows:
+        """Return some of the rows."""
+        by_row = ("scores", "target", "weights", "folds", "slopes", "bends", "losses", "explained")
+        return replace(self, **{name: getattr(self, name)[rows] for name in by_row})
 
     def expected_squares(self) -> Matrix:
         """Return the variances of w times the slopes under the model, (rows, outputs); 0 where the family says nothing.
@@ -84,43 +116,27 @@ class AuditRows:
         return weights * self.bends if self.family.dispersion == "fixed" else np.zeros_like(self.bends)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SubgroupHarm:
-    """What dropping a column cost in each subgroup, shape (groups,): mean held-out gain, its error, and p-values.
-
-    ``share`` is the gain over what the model explains there, NaN where that is not certain to be above 0. p-values are
-    those of one column in one subgroup, not yet corrected for how many there are; NaN in subgroups that are too small.
-    """
-
-    cost: Vector
-    error: Vector
-    share: Vector
-    share_error: Vector
-    p_values: Vector
-
-
 def harms(
     rows: AuditRows,
+    names: Sequence[str],
     columns: Sequence[BinnedColumn],
     partitions: Sequence[Partition],
     report: Callable[[int, int], None],
-) -> dict[int, list[SubgroupHarm]]:
-    """Return for each column, by its index, what it would have given to all rows first, then to each partition."""
-    everyone = Partition.everyone(len(rows.weights))
-    losses = rows.family.loss(rows.scores, rows.target)
-    constant = rows.family.best_constant(rows.target, rows.weights)
-    explained = rows.family.loss(np.broadcast_to(constant, rows.scores.shape), rows.target) - losses
-    found: dict[int, list[SubgroupHarm]] = {}
-    done, total = 0, len(columns) * (1 + len(partitions))
+) -> list[Harm]:
+    """Return what each column would have given to all rows, and to each subgroup that is large enough.
+
+    p-values are those of one column in one subgroup, not yet corrected for how many there are. ``names`` are those of
+    the table's columns.
+    """
+    found, done, total = list[Harm](), 0, len(columns) * (1 + len(partitions))
     for column in columns:
-        whole = _Curves.of(rows, column, everyone)
-        effects = whole.held_out(None)
-        found[column.column] = [whole.harm(losses, explained, effects)]
-        for partition in partitions:
-            report(done := done + 1, total)
+        of_all: Array | None = None
+        for partition in (Partition.everyone(len(rows.weights)), *partitions):
             curves = _Curves.of(rows, column, partition)
-            found[column.column].append(curves.harm(losses, explained, curves.held_out(effects)))
-        report(done := done + 1, total)
+            effects = curves.held_out(of_all)
+            of_all = effects if of_all is None else of_all
+            found += curves.harms(names[column.column], partition, effects)
+            report(done := done + 1, total)
     return found
 
 
@@ -135,21 +151,21 @@ def holm(p_values: Vector) -> Vector:
 class _Curves:
     """Curves of one column in the subgroups of one partition.
 
-    ``member`` are the rows inside some subgroup, ``codes`` and ``bins`` (members,) their subgroup and bin. ``basis``
-    (groups, bins, 1 + functions) has a constant first, which is a nuisance unless the subgroup is ``due`` (groups,) to
-    the column. ``counts`` (groups, bins) are rows; ``totals`` and ``squares`` (groups, bins, outputs) are Σ wr and
-    Σ w²r² without the mean of r in subgroups that are not due to the column, ``expected`` (groups, bins, outputs)
-    what Σ w²r² would be if the model were right, 0 where the family does not say.
+    ``rows`` are those inside some subgroup, ``codes`` and ``bins`` (rows,) their subgroup and bin. ``basis`` (groups,
+    bins, 1 + functions) has a constant first, which is a nuisance unless the subgroup is ``due`` (groups,) to the
+    column. ``counts`` (groups, bins) are rows, ``bends`` (groups, outputs) Σ wh; ``totals`` and ``squares`` (groups,
+    bins, outputs) are Σ wr and Σ w²r² without the mean of r in subgroups that are not due to the column, ``expected``
+    (groups, bins, outputs) what Σ w²r² would be if the model were right, 0 where the family does not say.
     """
 
     rows: AuditRows
-    member: Codes
     codes: Codes
     bins: Codes
     basis: Array
     due: NDArray[np.bool_]
     is_ordered: bool
     counts: Matrix
+    bends: Matrix
     totals: Array
     squares: Array
     expected: Array
@@ -159,21 +175,21 @@ class _Curves:
         """Lay the functions of a column's bins out in each subgroup, of unit size by the curvatures of its rows."""
         member = partition.members(rows.weights)
         shape = (len(partition.labels), column.bins)
-        codes, bins, weights = partition.codes[member], column.codes[member], rows.weights[member][:, None]
-        cells = codes * column.bins + bins
+        rows, codes, bins = rows.at(member), partition.codes[member], column.codes[member]
+        cells, weights = codes * column.bins + bins, rows.weights[:, None]
         counts = _tabled(cells, np.ones((member.size, 1)), shape)[..., 0]
-        bends = weights * rows.bends[member]
+        bends = weights * rows.bends
         sizes = _tabled(cells, bends.mean(axis=1)[:, None], shape)[..., 0]
         # a level of the column and a given subgroup may be the same rows
         same = (counts == counts.sum(axis=1, keepdims=True)) & (counts == counts.sum(axis=0)) & (counts > 0)
         due = np.full(shape[0], partition.column == column.column) | (same.any(axis=1) & (shape[0] > 1))
-        slopes = weights * rows.slopes[member]
-        shifts = _tabled(codes, slopes, shape[:1]) / np.maximum(_tabled(codes, bends, shape[:1]), AUDIT_ROUNDING)
+        slopes, in_all = weights * rows.slopes, _tabled(codes, bends, shape[:1])
+        shifts = _tabled(codes, slopes, shape[:1]) / np.maximum(in_all, AUDIT_ROUNDING)
         residuals = slopes - bends * np.where(due[:, None], 0.0, shifts)[codes]
         totals, squares = _tabled(cells, residuals, shape), _tabled(cells, residuals**2, shape)
-        expected = _tabled(cells, rows.expected_squares()[member], shape)
+        expected = _tabled(cells, rows.expected_squares(), shape)
         functions = _polynomials(sizes, column.has_missing) if column.ordered else _levels(sizes)
-        return cls(rows, member, codes, bins, functions, due, column.ordered, counts, totals, squares, expected)
+        return cls(rows, codes, bins, functions, due, column.ordered, counts, in_all, totals, squares, expected)
 
     def held_out(self, start: Array | None) -> Array:
         """Return the bin effects, shape (folds, groups, bins, outputs), each fitted without the rows of its fold.
@@ -193,30 +209,37 @@ class _Curves:
         slopes, bends = self._sums(point)
         return self._solved(slopes.sum(axis=0) - slopes, bends.sum(axis=0) - bends, point, begin)
 
-    def harm(self, losses: Vector, explained: Vector, effects: Array) -> SubgroupHarm:
+    def harms(self, name: str, partition: Partition, effects: Array) -> list[Harm]:
         """Return the gains of the rows by held-out effects (folds, groups, bins, outputs), and the tests."""
-        rows, member, groups = self.rows, self.member, len(self.due)
-        added = effects[rows.folds[member], self.codes, self.bins]
-        gain = losses[member] - rows.family.loss(rows.scores[member] + added, rows.target[member])
-        weights = rows.weights[member]
-        cost, error = mean_and_error(gain, weights, self.codes, groups)
-        known, known_error = mean_and_error(explained[member], weights, self.codes, groups)
-        certain = known > np.maximum(2.0 * known_error, AUDIT_ROUNDING * np.abs(losses).mean())
-        share = np.divide(cost, known, out=np.full(groups, np.nan), where=certain)
-        ratio = gain - np.where(certain, share, 0.0)[self.codes] * explained[member]
-        share_error = mean_and_error(ratio, weights, self.codes, groups)[1]
-        share_error = np.divide(share_error, known, out=np.full(groups, np.nan), where=certain)
-        return SubgroupHarm(cost, error, share, share_error, self._p_values())
+        rows, groups = self.rows, len(self.due)
+        added = effects[rows.folds, self.codes, self.bins]
+        gain = rows.losses - rows.family.loss(rows.scores + added, rows.target)
+        cost, error = mean_and_error(gain, rows.weights, self.codes, groups)
+        known, known_error = mean_and_error(rows.explained, rows.weights, self.codes, groups)
+        rounding = AUDIT_ROUNDING * float(np.abs(rows.losses).sum()) / max(rows.losses.size, 1)
+        certain = known > np.maximum(2.0 * known_error, rounding)
+        share = np.divide(cost, known, out=np.zeros(groups), where=certain)
+        ratio_error = mean_and_error(gain - share[self.codes] * rows.explained, rows.weights, self.codes, groups)[1]
+        share_error = np.divide(ratio_error, known, out=np.zeros(groups), where=certain)
+        p_values, counts = self._p_values(), self.counts.sum(axis=1)
+        found = list[Harm]()
+        for group in np.flatnonzero(~np.isnan(p_values)).tolist():
+            place = (name, partition.name, partition.labels[group], int(counts[group]))
+            shares = (float(share[group]), float(share_error[group])) if certain[group] else (None, None)
+            found.append(Harm(*place, float(cost[group]), float(error[group]), *shares, float(p_values[group]), False))
+        return found
 
     def _sums(self, point: Array) -> tuple[Array, Array]:
         """Return Σ wr and Σ wh at the scores with ``point`` (groups, bins, outputs) added, (folds, groups, bins, …)."""
-        rows, member = self.rows, self.member
-        slopes, bends = rows.slopes[member], rows.bends[member]
+        rows, slopes, bends = self.rows, self.rows.slopes, self.rows.bends
         if point.any():
-            scores, target = rows.scores[member] + point[self.codes, self.bins], rows.target[member]
-            slopes, bends = -rows.family.gradient(scores, target), rows.family.hessian_diagonal(scores, target)
-        shape, weights = (AUDIT_FOLDS, *self.counts.shape), rows.weights[member][:, None]
-        cells = (rows.folds[member] * shape[1] + self.codes) * shape[2] + self.bins
+            scores = rows.scores + point[self.codes, self.bins]
+            slopes, bends = (
+                -rows.family.gradient(scores, rows.target),
+                rows.family.hessian_diagonal(scores, rows.target),
+            )
+        shape, weights = (AUDIT_FOLDS, *self.counts.shape), rows.weights[:, None]
+        cells = (rows.folds * shape[1] + self.codes) * shape[2] + self.bins
         return _tabled(cells, weights * slopes, shape), _tabled(cells, weights * bends, shape)
 
     def _solved(self, slopes: Array, bends: Array, point: Array, start: Array) -> Array:
@@ -234,18 +257,13 @@ class _Curves:
         systems = grams + penalties[..., None] * np.eye(functions)
         right = np.broadcast_to(totals, penalties.shape)[..., None]
         solved = np.asarray(np.linalg.solve(systems, right), dtype=np.float64)[..., 0]
-        noise = self.squares.sum(axis=1) / np.maximum(self._curvature(), AUDIT_ROUNDING)
+        noise = self.squares.sum(axis=1) / np.maximum(self.bends, AUDIT_ROUNDING)
         fit = np.sum(totals * solved, axis=-1) / np.maximum(noise, AUDIT_ROUNDING)
         fit += np.sum(np.log(np.where(penalties > 0, penalties, 1.0)), axis=-1) - np.linalg.slogdet(systems)[1]
         fit = np.where(fit > fit.max(axis=0) - AUDIT_ROUNDING, 1.0, 0.0)  # of equal ones the last, which shrinks most
         best = len(RIDGES) - 1 - np.argmax(fit[::-1], axis=0)
         chosen = np.take_along_axis(solved, best[None, ..., None], axis=0)[0]
         return start + np.einsum("gbm,...gom->...gbo", self.basis, np.where(is_free, 0.0, chosen))
-
-    def _curvature(self) -> Matrix:
-        """Return Σ w h of each subgroup at the scores of the model, shape (groups, outputs)."""
-        weighted = self.rows.weights[self.member][:, None] * self.rows.bends[self.member]
-        return _tabled(self.codes, weighted, self.due.shape)
 
     def _p_values(self) -> Vector:
         """Return the p-value of the largest contrast in each subgroup, corrected for the number of contrasts."""
@@ -255,7 +273,12 @@ class _Curves:
         spread = np.maximum(spread, np.einsum("gbm,gbo->gmo", self.basis**2, self.expected))
         rows = self.counts.sum(axis=1)[:, None, None]
         size: Array = np.abs(self.basis).max(axis=1)[:, :, None] ** 2 * self.squares.sum(axis=1)[:, None]
-        tested = self._tested()[:, :, None] & (spread > AUDIT_ROUNDING * size)
+        varying = np.abs(self.basis).max(axis=1) > 0
+        varying[:, 0] = self.due
+        if not self.is_ordered:  # a contrast between levels needs rows on either side
+            sides = np.minimum(self.counts, self.counts.sum(axis=1, keepdims=True) - self.counts)
+            varying[:, 1:] &= sides >= FEWEST_IN_LEVEL
+        tested = varying[:, :, None] & (spread > AUDIT_ROUNDING * size)
         ratio = np.divide(sums**2, spread, out=np.zeros_like(sums), where=tested)
         # the squares are not centred, which bounds the ratio by the number of rows: undone, it is Student's t
         t = np.sqrt(ratio * np.maximum(rows - 1.0, 1.0) / np.maximum(rows - ratio, AUDIT_ROUNDING))
@@ -264,16 +287,6 @@ class _Curves:
         enough = (rows[:, 0, 0] >= FEWEST_SUBGROUP_ROWS) & (contrasts > 0)
         smallest = np.where(enough, p_values.min(axis=(1, 2)), 1.0)
         return np.where(enough, np.minimum(smallest * contrasts, 1.0), np.nan)
-
-    def _tested(self) -> NDArray[np.bool_]:
-        """Return which functions are contrasts to test in each subgroup, shape (groups, 1 + functions)."""
-        tested = np.abs(self.basis).max(axis=1) > 0
-        tested[:, 0] = self.due
-        if not self.is_ordered:
-            rows = self.counts.sum(axis=1, keepdims=True)
-            sides = np.minimum(self.counts, rows - self.counts)
-            tested[:, 1:] &= sides >= FEWEST_IN_LEVEL
-        return tested
 
 
 def _tabled(cells: Codes, values: Matrix, shape: tuple[int, ...]) -> Array:

@@ -102,22 +102,25 @@ class DamageError(RefusalError):
         return f"a damaged record ({self.where[-120:]}: {self.expected} expected, got {self.got})"
 
 
-def pack(value: object, *, brief: bool = False) -> tuple[Any, Tensors]:
+def pack(value: object) -> tuple[Any, Tensors]:
     """Return a dataclass as a document for JSON and tensors.
 
-    ``brief`` leaves out fields that have their default. Arrays in the same place of several items of a sequence are one
-    tensor: a stack where their shapes are the same, else their numbers one after the other beside their shapes.
+    Fields that have their default are left out. Arrays in the same place of several items of a sequence are one tensor:
+    a stack where their shapes are the same, else their numbers one after the other beside their shapes.
     """
-    writer = Writer(brief, {})
+    writer = Writer({})
     document = form_of(type(value), "").write(value, writer)
     return document, writer.tensors()
 
 
 def unpack(
-    hint: type[Value], document: object, tensors: Mapping[str, Numeric] | None = None, *, brief: bool = False
+    hint: type[Value], document: object, tensors: Mapping[str, Numeric] | None = None, *, complete: bool = False
 ) -> Value:
-    """Return the value that `pack` took apart; raise `RefusalError` for anything else."""
-    reader = Reader(tensors or {}, brief)
+    """Return the value that `pack` took apart; raise `RefusalError` for anything else.
+
+    A field with a default may be absent, unless the document must be ``complete``, as `to_plain` writes it.
+    """
+    reader = Reader(tensors or {}, complete)
     value = form_of(hint, "").read(document, reader)
     reader.check_end()
     return value
@@ -129,7 +132,7 @@ def to_plain(value: object) -> Any:
     Other objects within plain data, such as a penalty among settings, become their text.
     """
     described = is_dataclass(value) and not isinstance(value, type)
-    return form_of(type(value), "").write(value, Writer(False, None)) if described else _plain(value)
+    return form_of(type(value), "").write(value, Writer(None)) if described else _plain(value)
 
 
 def _plain(value: object) -> Json:
@@ -360,7 +363,7 @@ def _by_name(item: Form) -> Form:
 
 
 def _record(kind: type, path: str, tag: str | None = None) -> Form:
-    """A dataclass: its fields by name; where the file is brief, those that have their default are left out."""
+    """A dataclass: its fields by name; beside tensors, those that have their default are left out."""
     hints = get_type_hints(kind, include_extras=True)
     stored = [each for each in fields(kind) if each.init and each.metadata.get("stored", True)]
     forms = {each.name: form_of(hints[each.name], f"{path}.{each.name}".lstrip(".")) for each in stored}
@@ -375,7 +378,7 @@ def _record(kind: type, path: str, tag: str | None = None) -> Form:
         written: dict[str, Json] = {} if tag is None else {"type": tag}
         for name, form in forms.items():
             item = getattr(value, name)
-            if writer.brief and _same(item, defaults[name]):
+            if writer.arrays is not None and _same(item, defaults[name]):
                 continue
             said = form.write(item, writer)
             if name not in arrays or writer.arrays is None:  # a tensor stands for itself
@@ -385,7 +388,7 @@ def _record(kind: type, path: str, tag: str | None = None) -> Form:
     def read(value: object, reader: Reader) -> object:
         if not is_object(value):
             raise DamageError("an object", value)
-        needed, given = required if reader.brief else known, set(value)
+        needed, given = known if reader.complete else required, set(value)
         if not needed <= given <= known:
             odd = sorted(map(str, (needed - given) | (given - known)))
             raise DamageError(f"the fields of {kind.__name__}", value, f"others, as to {', '.join(odd[:5])}")

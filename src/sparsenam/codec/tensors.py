@@ -15,8 +15,8 @@ SHORTER = {"float64": "float32", "int64": "int32"}
 class Writer:
     """Collects the arrays of each place; without any room for them, they stay in the document as lists."""
 
-    def __init__(self, brief: bool, arrays: dict[str, list[Numeric]] | None) -> None:
-        self.brief, self.arrays = brief, arrays
+    def __init__(self, arrays: dict[str, list[Numeric]] | None) -> None:
+        self.arrays = arrays
 
     def tensors(self) -> Tensors:
         """Return one tensor for each place, and one of their shapes where arrays of a place differ in shape."""
@@ -43,8 +43,8 @@ def _narrow(array: Numeric) -> Numeric:
 class Reader:
     """Hands out the arrays of each place, one after the other."""
 
-    def __init__(self, tensors: Mapping[str, Numeric], brief: bool) -> None:
-        self.tensors, self.brief = dict(tensors), brief
+    def __init__(self, tensors: Mapping[str, Numeric], complete: bool) -> None:
+        self.tensors, self.complete = dict(tensors), complete
         self.waiting: dict[str, Iterator[Numeric]] = {}
 
     def next(self, path: str, ndim: int) -> Numeric:

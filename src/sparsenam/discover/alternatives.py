@@ -323,27 +323,24 @@ def _alternatives(
             error=judged.error / unit_loss,
         )
 
-    needed, spare, loss_without = chosen - units.free, list[str](), dict[int, float]()
+    def label(units: Units) -> str:
+        return " + ".join(columns(units))
+
+    needed = (chosen - units.free).intersection(*(judged.units for judged in good))
+    moves = [(chosen - judged.units, judged.units - chosen, judged.behind / unit_loss) for judged in good]
+    without = {gone: behind for gone, new, behind in moves if len(gone) == 1 and not new}
+    swaps = [(gone, new, behind) for gone, new, behind in moves if len(gone) == len(new) == 1]
+    for one, another in (*either, *(pair[::-1] for pair in either)):
+        swaps.append((frozenset({one}), frozenset({another}), without.get(frozenset({one}), 0.0)))
     exchangeable: dict[str, dict[str, float]] = {name: dict.fromkeys(others, 0.0) for name, others in twins.items()}
-    for judged in good:
-        needed &= judged.units
-        gone, new = chosen - judged.units, judged.units - chosen
-        if len(gone) == 1 and not new:
-            spare += columns(gone)
-            loss_without[min(gone)] = judged.behind / unit_loss
-        if len(gone) == len(new) == 1:
-            places = exchangeable.setdefault(" + ".join(columns(gone)), {})
-            places[" + ".join(columns(new))] = judged.behind / unit_loss
-    for pair in either:
-        for one, partner in (pair, pair[::-1]):
-            places = exchangeable.setdefault(" + ".join(columns(frozenset({one}))), {})
-            places[" + ".join(columns(frozenset({partner})))] = loss_without.get(one, 0.0)
+    for gone, new, behind in swaps:
+        exchangeable.setdefault(label(gone), {})[label(new)] = behind
     return Alternatives(
         columns=columns(chosen),
         explained=explained,
         models=tuple(map(other, good)),
         needed=tuple(name for name in columns(needed) if name not in twins),
-        spare=tuple(sorted(spare)),
+        spare=tuple(sorted(name for gone in without for name in columns(gone))),
         exchangeable={name: exchangeable[name] for name in sorted(exchangeable)},
         tolerance=tolerance,
         tried=search.tried,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import t as student
 
+from sparsenam.codec import Matrix
 from sparsenam.context import Context
 from sparsenam.convex.newton import refit_on
 from sparsenam.convex.path import convex_path
@@ -24,7 +25,6 @@ from sparsenam.selection.choose import FamilyLoss
 from sparsenam.selection.curve import TIE, Indices, Mask, Splits, Vector, balanced_splits, batch_weights, mean_and_error
 from sparsenam.selection.task import ConvexTask
 
-Matrix = NDArray[np.float64]
 Array = NDArray[np.float64]
 
 REPEATS = 2  # times that the rows are halved; both halves find curves in turn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, Generic, Self, TypeVar, overload
 
 import narwhals.stable.v2 as nw
@@ -17,7 +18,6 @@ from sklearn.utils._set_output import (
 from sklearn.utils.validation import validate_data
 
 from sparsenam.fit.pipeline import Fit
-from sparsenam.training import History
 
 Found = TypeVar("Found")
 
@@ -63,11 +63,11 @@ def lacking_attribute(estimator: object, name: str, instead: Mapping[str, str]) 
     return AttributeError(message, name=name, obj=estimator)
 
 
-def known_history(fit: Fit) -> History:
+def known_history(fit: Fit) -> list[dict[str, float | int | None]]:
     """Return the course of the training; there is no such attribute where no network was trained."""
     if fit.history is None:
         raise AttributeError("history_ is there only where a network was trained")
-    return fit.history
+    return [asdict(epoch) for epoch in fit.history]
 
 
 def names_in(fit: Fit) -> NDArray[np.object_]:

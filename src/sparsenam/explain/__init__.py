@@ -1,7 +1,8 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
-from sparsenam.audit.audit import Audit, Harm, SubgroupCheck
+from sparsenam.audit.audit import Audit, SubgroupCheck
 from sparsenam.audit.compare import Comparison, CurveChange, PredictionChange
+from sparsenam.audit.harm import Harm
 from sparsenam.discover.alternatives import Alternatives, OtherModel
 from sparsenam.discover.fdr import Discoveries
 from sparsenam.discover.stability import Replacement, Stability

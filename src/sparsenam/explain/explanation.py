@@ -422,7 +422,7 @@ def read_explanation(kind: type[Kind], data: Mapping[str, object]) -> Kind:
         got, remedy = repr(data.get("schema")), "explain the model again"
         raise InputError(describe("schema of the explanation", f"schema {SCHEMA}", got, remedy))
     try:
-        return unpack(kind, {name: value for name, value in data.items() if name != "schema"}, brief=True)
+        return unpack(kind, {name: value for name, value in data.items() if name != "schema"})
     except RefusalError as error:
         expected = f"what {kind.__name__}.to_dict() returns"
         raise InputError(describe("explanation", expected, str(error), "explain the model again")) from error

@@ -27,7 +27,6 @@ from sparsenam.errors import InputError, RefusalError, describe, require
 from sparsenam.export.checks import check_fit, check_settings
 from sparsenam.export.settings import pack_parameters, unpack_parameters
 from sparsenam.families import FAMILIES
-from sparsenam.families.base import is_known_family
 from sparsenam.files import said_by, write_atomically
 from sparsenam.fit.pipeline import Fit
 from sparsenam.model import AdditiveModel
@@ -75,7 +74,7 @@ def save_fit(fit: Fit, path: str | PathLike[str]) -> None:
     curve = None if fit.curve is None else StoredCurve.of(fit.curve, fit.settings.get("rule"))
     head = Head(SCHEMA, version("sparsenam"), left_out)
     try:
-        document, tensors = pack(replace(fit, settings=settings, curve=curve), brief=True)
+        document, tensors = pack(replace(fit, settings=settings, curve=curve))
     except InputError as error:  # such as labels of a type that JSON does not have
         raise ModelFileError(str(error)) from error
     document = pack(head)[0] | document
@@ -88,7 +87,7 @@ def save_fit(fit: Fit, path: str | PathLike[str]) -> None:
 
 def _check_model(model: AdditiveModel) -> None:
     remedy = "keep the estimator with pickle"
-    if not is_known_family(model.family):
+    if type(model.family) not in FAMILIES.values():
         expected = f"one of {sorted(FAMILIES)}, since a model file holds no code"
         got = f"a custom loss ({model.family.name})"
         raise ModelFileError(describe("family of the model to save", expected, got, remedy))
@@ -146,7 +145,7 @@ def _read(document: dict[str, Json], tensors: Tensors, tasks: Mapping[str, Task]
     """Return the head of a document, and its fit with packed settings; raise `RefusalError` for what cannot be."""
     head = unpack(Head, {name: document[name] for name in HEAD if name in document})
     rest = {name: value for name, value in document.items() if name not in HEAD}
-    fit = unpack(Fit, rest, tensors, brief=True)
+    fit = unpack(Fit, rest, tensors)
     require(fit.estimator in tasks, f"the unknown estimator {fit.estimator[:40]!r}")
     check_fit(fit, tasks[fit.estimator])
     return head, fit

@@ -49,7 +49,7 @@ def model_of(record: object) -> PortableModel:
         if type(found) is not type(expected) or found != expected:
             _refuse(name, repr(expected), repr(found))
     try:
-        model = unpack(PortableModel, given)
+        model = unpack(PortableModel, given, complete=True)
     except DamageError as error:
         _refuse(error.where, error.expected, error.got)
     _check_task(model)

@@ -20,8 +20,8 @@ from sklearn.utils.validation import (
 from sparsenam.codec import Bounds, Via
 from sparsenam.errors import LARGEST_VALUE, LEAST_DIVISOR, InputError, RefusalError, RowError, describe, require, shown
 from sparsenam.families import Family
-from sparsenam.families.base import robust_center_and_scale
 from sparsenam.fit.all_rows import check_counts
+from sparsenam.fit.problem import target_measure
 from sparsenam.model import AdditiveModel
 from sparsenam.survival import Baseline, RiskSets, Ties, read_survival
 from sparsenam.text import Task
@@ -263,15 +263,8 @@ def loss_units(family: Family, target: Matrix, weights: Vector) -> Vector:
     Where a family's target is brought to variance 1 for the fit, its parameters are on that scale, and y is measured
     in units of its spread over the rows; elsewhere the units are 1.
     """
-    scale: Vector = np.ones_like(target[0])
-    if not family.standardizes_target:
-        return scale
-    if family.robust_scale:
-        _, scale = robust_center_and_scale(target, weights)
-    else:
-        center = np.average(target, axis=0, weights=weights)
-        squares = np.asarray(np.average((target - center) ** 2, axis=0, weights=weights), dtype=np.float64)
-        scale = np.sqrt(squares)
+    measure = target_measure(family)
+    scale = np.ones_like(target[0]) if measure is None else measure(target, weights)[1]
     return np.where(scale > 0, scale, 1.0)
 
 
@@ -289,6 +282,15 @@ def require_rates(family: Family) -> None:
     if family.exposure_power is None:
         expected = "a family of rates, such as 'poisson', 'gamma' or 'tweedie'"
         raise InputError(describe("exposure", expected, f"the {family.name} family", "leave the exposure out"))
+
+
+def given_weights(sample_weight: ArrayLike | None, rows: int) -> Vector:
+    """Return the weights of given rows, by default 1."""
+    weights = np.ones(rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        expected = f"{rows} finite weights of at least 0, not all of them 0"
+        raise InputError(describe("sample_weight", expected, "others", "correct them"))
+    return weights
 
 
 def check_exposure(exposure: ArrayLike, target: NDArray[np.float64]) -> NDArray[np.float64]:

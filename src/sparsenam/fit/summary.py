@@ -119,7 +119,7 @@ class TrainingSummary:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the summary that ``to_dict`` wrote, before or after a passage through JSON."""
-        return unpack(cls, data, brief=True)
+        return unpack(cls, data)
 
 
 def summarize_training(

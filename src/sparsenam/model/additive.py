@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Count, Indices, Matrix, Vector
 from sparsenam.errors import InputError, RowError, describe
-from sparsenam.families import Family, best_intercept
-from sparsenam.families.base import StoredFamily
+from sparsenam.families import Family, StoredFamily, best_intercept
 from sparsenam.model.curve import FittedCurve
 from sparsenam.model.networks import SubNetworks, n_weights
 from sparsenam.model.pairs import PairFunction
@@ -22,7 +21,6 @@ from sparsenam.tables import PreparedSample, Scaling
 Functions = tuple[FittedCurve, ...] | SubNetworks
 Numbers = list[float]
 PlainCurve = tuple[int, Numbers, Numbers, list[tuple[Numbers, Numbers]]]  # term, knots, anchors; bases and slopes
-PlainPair = tuple[tuple[int, int], tuple[Numbers, Numbers], list[list[Numbers]]]  # terms, knots, values
 
 
 def in_units(functions: Functions, scaling: Scaling, offsets: Matrix, unit: Vector, absent: Matrix) -> Functions:
@@ -152,7 +150,7 @@ class AdditiveModel:
             return _finite_rows("scores", total + self.intercept)
 
     def scores_of_few(self, rows: Sequence[Sequence[float]]) -> Matrix:
-        """Return the same as `scores` for a few rows of finite terms as lists, to the bit; shapes must be exact.
+        """Return the same as `scores` for a few rows of finite terms as lists, to the bit, of a model of curves alone.
 
         There a NumPy call takes longer than the sum that it is for. The sums are those of the arrays in the same order,
         and both round every product and every sum to the nearest double.
@@ -160,39 +158,23 @@ class AdditiveModel:
         return _finite_rows("scores", np.array([self._score(row) for row in rows]))
 
     @cached_property
-    def _plain(self) -> tuple[list[PlainCurve], list[PlainPair], Numbers]:
-        """Curves, pairs and intercept as lists of numbers."""
+    def _plain(self) -> tuple[list[PlainCurve], Numbers]:
+        """Curves and intercept as lists of numbers."""
         curves = list[PlainCurve]()
         for curve, term in zip(self.curves, self.terms.tolist(), strict=True):
             anchors, bases, slopes = (part.tolist() for part in curve.lines)
             curves.append((term, curve.knots.tolist(), anchors, list(zip(bases, slopes, strict=True))))
-        axes = [(pair.knots[0].tolist(), pair.knots[1].tolist()) for pair in self.pairs]
-        pairs = [(pair.terms, both, pair.values.tolist()) for pair, both in zip(self.pairs, axes, strict=True)]
-        return curves, pairs, self.intercept.tolist()
+        return curves, self.intercept.tolist()
 
     def _score(self, row: Sequence[float]) -> Numbers:
-        curves, pairs, intercept = self._plain
+        curves, intercept = self._plain
         total = [0.0] * len(intercept)
         for term, knots, anchors, lines in curves:
             piece = bisect_right(knots, row[term])
             across = row[term] - anchors[piece]
             for output, (bases, slopes) in enumerate(lines):
                 total[output] += slopes[piece] * across + bases[piece]
-        for terms, axes, values in pairs:
-            (i, u), (j, v) = (_node_before(row[term], knots) for term, knots in zip(terms, axes, strict=True))
-            low, high = values[i], values[i + 1]
-            for output in range(len(total)):
-                left = (1.0 - v) * low[j][output] + v * low[j + 1][output]
-                right = (1.0 - v) * high[j][output] + v * high[j + 1][output]
-                total[output] += (1.0 - u) * left + u * right
         return [score + base for score, base in zip(total, intercept, strict=True)]
-
-
-def _node_before(x: float, knots: Numbers) -> tuple[int, float]:
-    """Return the node before x, and the share of the way from it to the next one."""
-    inside = min(max(x, knots[0]), knots[-1])
-    node = min(bisect_right(knots, inside) - 1, len(knots) - 2)
-    return node, (inside - knots[node]) / (knots[node + 1] - knots[node])
 
 
 def _finite_rows(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -29,7 +29,6 @@ EditKind = Literal["set_shape", "flatten", "make_monotone", "drop", "merge_level
 JUMP_RAMP_WIDTH = 1e-9  # of the range of a column: the width of the ramp that stands for a jump
 EMPTY_KNOT_WEIGHT = 1e-9  # of the mean weight of a knot: what a knot without rows near it weighs
 MOST_LEVELS_NAMED = 10  # of levels in the words of an edit
-LAST_BIT_ROUNDS = 50  # of moving values by last bits before a knot is taken out instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +154,14 @@ def monotone(curve: FittedCurve, direction: Direction, x: Vector, weights: Vecto
     """Return the monotone curve with the same knots that is nearest at the knots, in squares.
 
     A knot weighs what the rows near it weigh: ``weights`` (points,) at ``x`` (points,), each shared between the two
-    knots around it. The result never turns back, between knots, beyond the ends, and whatever the rounding.
+    knots around it. The result never turns back, between knots, beyond the ends, and whatever the rounding, since
+    `FittedCurve.lines` never lead beyond the next knot's value.
     """
     sign = 1.0 if direction == "increasing" else -1.0
     mass = knot_weights(curve.knots, x, weights)
     values = np.stack([isotonic_regression(sign * column, weights=mass).x for column in curve.values.T], axis=1)
     left, right = (np.maximum(sign * slope, 0.0) for slope in (curve.left_slope, curve.right_slope))
-    rising = _rising_to_the_bit(FittedCurve(curve.knots, np.maximum.accumulate(values), left, right, curve.absent))
-    return FittedCurve(rising.knots, sign * rising.values, sign * left, sign * right, curve.absent)
+    return FittedCurve(curve.knots, sign * np.maximum.accumulate(values), sign * left, sign * right, curve.absent)
 
 
 def knot_weights(knots: Vector, x: Vector, weights: Vector) -> Vector:
@@ -175,27 +174,6 @@ def knot_weights(knots: Vector, x: Vector, weights: Vector) -> Vector:
     mass += np.bincount(right - 1, weights * (1.0 - share), minlength=knots.size)
     mean = float(mass.mean())
     return np.maximum(mass, EMPTY_KNOT_WEIGHT * mean) if mean > 0 else np.ones(knots.size)
-
-
-def _rising_to_the_bit(curve: FittedCurve) -> FittedCurve:
-    """Return the rising curve with values moved by last bits, so that evaluating it never falls.
-
-    Within a piece every rounded operation keeps the order. From a piece to the next, the rounded slope may overshoot
-    the knot's value by a few last bits; the value is then raised to what was reached, or, where that does not come
-    to rest, the knot is left out.
-    """
-    number = 0
-    while True:
-        reached = curve(np.nextafter(curve.knots, -np.inf))
-        over = reached > curve(curve.knots)
-        if not over.any():
-            return curve
-        number += 1
-        knots, values = curve.knots, np.where(over, np.maximum(curve.values, reached), curve.values)
-        if number > LAST_BIT_ROUNDS:
-            kept = ~over.any(axis=1)
-            knots, values = knots[kept], curve.values[kept]
-        curve = replace(curve, knots=knots, values=np.maximum.accumulate(values))
 
 
 def as_effects(where: str, values: object, rows: int, outputs: int) -> Matrix:

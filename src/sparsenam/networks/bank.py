@@ -238,8 +238,7 @@ def outputs_of(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
     """
     n_terms, rows = x.shape
     outputs = np.zeros((n_terms, rows, bank.outputs))
-    absent = np.isnan(x)
-    filled = np.ascontiguousarray(np.where(absent, 0.0, x) if absent.any() else x)
+    filled = np.ascontiguousarray(np.where(np.isnan(x), 0.0, x))
     for start in range(0, rows if n_terms else 0, NETWORK_ROWS_AT_ONCE):
         part = slice(start, start + NETWORK_ROWS_AT_ONCE)
         outputs[:, part] = _values(bank, theta, filled[:, part])

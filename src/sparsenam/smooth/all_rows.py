@@ -21,7 +21,7 @@ from sparsenam.errors import require
 from sparsenam.families.base import dispersion
 from sparsenam.smooth.design import Layout, RampBasis, RampDesign, WeightedGram, ramps_of
 from sparsenam.smooth.engine import NEWTON_STEPS, Point, Reached, Rows, SmoothFit, SmoothProblem, Steps, solve
-from sparsenam.smooth.fit import COLUMNS, doubled, most_ramps
+from sparsenam.smooth.fit import COLUMNS, doubled, most_ramps, used_share
 from sparsenam.tables.blocks import Block, Blocks, Sum
 from sparsenam.tables.encoder import News
 from sparsenam.tables.sample import Matrix, Vector
@@ -60,12 +60,11 @@ class AllRows:
 
     def sums(self, function: Callable[[SmoothProblem, State], Sum], state: State, context: Context) -> Sum:
         """Return a sum over all rows, with progress by rows."""
-        rows = self.blocks.n_rows
-
-        def report(done: int) -> None:
-            context.progress.report("rows", done, rows)
-
-        found = self.blocks.reduce(read_and_summed, (self.read, function, state), report)
+        found = self.blocks.reduce(
+            read_and_summed,
+            (self.read, function, state),
+            lambda done: context.progress.report("rows", done, self.blocks.n_rows),
+        )
         if not self.news:  # further passes read the same
             self.news.append(found.news)
         return found.value
@@ -106,8 +105,8 @@ def fit_all_rows(
             for given, cells, count in zip(first.ramps, sample.x, counts, strict=True)
         ]
         summed = BlockRows(rows, sample, Layout.of(ramps, unordered.tolist()), context, number)
-        fit = solve(summed, replace(fit, spreads=()), steps)
-        more = doubled(counts, most, fit.degrees_of_freedom / counts, columns)
+        fit = solve(summed, fit, steps)
+        more = doubled(counts, most, used_share(fit), columns)
         if np.array_equal(more, counts) or steps.out_of_time():
             break
         counts = more

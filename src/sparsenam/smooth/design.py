@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from functools import cached_property
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from sparsenam.convex.ramps import NEAREST_KNOTS, SPACING, PlacedRows, Ramps, di
 from sparsenam.tables.sample import Matrix, Vector
 
 Array: TypeAlias = NDArray[np.float64]
+Gram = TypeVar("Gram")
 
 # without jumps four_or_nine loses 11 % and generated word counts 7 % (make ablate); other values were not measured
 JUMP_SHARE, JUMP_TIMES = 0.02, 10.0  # share of the rows, and times as many as other values on average: it may jump
@@ -258,51 +260,65 @@ def _beyond(sums: Matrix) -> Matrix:
     return np.cumsum(sums[:0:-1], axis=0)[::-1]
 
 
-class Spread(Protocol):
-    """What is known of coefficients: each term's covariance (m_j, m_j), its degrees of freedom (terms,), tr(Pⱼ⁻¹Sᵢ)."""
+class CachedGrams(Generic[Gram]):
+    """ZᵀWZ for the working weights (parts, rows) of each output, or of all: made anew where these have changed.
 
-    @property
-    def covariances(self) -> tuple[Matrix, ...]: ...
-    @property
-    def degrees_of_freedom(self) -> Vector: ...
-    @property
-    def traces(self) -> Sequence[Vector]: ...
+    ``tolerance`` is the relative change up to which the last ones are returned.
+    """
+
+    def __init__(self, make: Callable[[Vector], Gram], tolerance: float = 0.0) -> None:
+        self._make, self._tolerance = make, tolerance
+        self._weights, self._grams = np.zeros((0, 0)), list[Gram]()
+
+    def __call__(self, weights: Matrix) -> list[Gram]:
+        if not self._grams or np.abs(weights - self._weights).sum() > self._tolerance * weights.sum():
+            self._weights, self._grams = weights, [self._make(each) for each in weights]
+        return self._grams
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Posterior:
-    """The inverse V of H = ZᵀWZ/φ + P, as a factor and, for each term, the block (m_j, m_j) of its coefficients.
+class Spread:
+    """How uncertain coefficients are: of each term the covariance V (m_j, m_j) and tr(Pⱼ⁻¹Sᵢ) (matrices,).
 
-    ``factor`` is L and ``scales`` the diagonal of D, shape (columns,), in H = D⁻¹LLᵀD⁻¹.
-    ``degrees_of_freedom``, shape (terms,), is m_j - tr(VⱼⱼPⱼ), its share of the smoother's trace.
+    ``degrees_of_freedom`` (terms,) are m_j - tr(VⱼⱼPⱼ), the term's share of the smoother's trace, and ``dimensions``
+    (terms,) the numbers of coefficients that are free.
     """
 
-    layout: Layout
-    strengths: Sequence[Vector]
-    factor: Matrix
-    scales: Vector
     covariances: tuple[Matrix, ...]
     degrees_of_freedom: Vector
+    traces: tuple[Vector, ...]
+    dimensions: Vector
 
-    @property
-    def traces(self) -> list[Vector]:
-        """tr(Pⱼ⁻¹Sᵢ) of each term, a vector (matrices,)."""
-        parts = zip(self.layout.precisions(self.strengths), self.strengths, self.layout.roughness, strict=True)
-        return [
-            1.0 / strength if jumps else prior_traces(precision, strength, matrices)
-            for (precision, strength, matrices), jumps in zip(parts, self.layout.jumping, strict=True)
-        ]
 
-    def solve(self, pull: Matrix) -> Matrix:
+class Posterior:
+    """The inverse V of H = ZᵀWZ/φ + P, given ZᵀWZ (columns, columns), the strengths of the prior and φ.
+
+    ``factor`` is L and ``scales`` the diagonal of D, shape (columns,), in H = D⁻¹LLᵀD⁻¹.
+    """
+
+    def __init__(self, layout: Layout, gram: Matrix, strengths: Sequence[Vector], noise: float) -> None:
+        self.layout, self.strengths, self.precisions = layout, strengths, layout.precisions(strengths)
+        self.factor, self.scales = factorised(layout, gram, self.precisions, noise)
+
+    def solve(self, pull: Matrix, /) -> Matrix:
         """Return V times ``pull``, both (columns, r)."""
-        return solved((self.factor, self.scales), pull)
+        scales = self.scales[:, None]
+        return scales * cho_solve((self.factor, True), scales * pull, check_finite=False)
 
-
-def posterior(layout: Layout, gram: Matrix, strengths: Sequence[Vector], noise: float) -> Posterior:
-    """Return the covariance of β given ZᵀWZ (columns, columns), the strengths of the prior and the noise φ."""
-    precisions = layout.precisions(strengths)
-    factor, scales = factorised(layout, gram, precisions, noise)
-    return Posterior(layout, strengths, factor, scales, *covariances(layout, factor, scales, precisions))
+    @cached_property
+    def spread(self) -> Spread:
+        """What V says of each term: its block on the diagonal is made of columns of L⁻¹ squared."""
+        inverse = lapack.dtrtri(self.factor, lower=1)[0] if self.factor.size else self.factor
+        blocks, freedom, traces = list[Matrix](), list[float](), list[Vector]()
+        for term, (columns, precision) in enumerate(zip(self.layout.slices, self.precisions, strict=True)):
+            part = np.tril(inverse[columns.start :, columns]) * self.scales[columns]
+            blocks.append(part.T @ part)
+            size, strength = len(precision), self.strengths[term]
+            freedom.append(float(np.clip(size - np.sum(blocks[-1] * precision), 0.0, size)))
+            jumps = self.layout.jumping[term]
+            traces.append(1.0 / strength if jumps else prior_traces(precision, strength, self.layout.roughness[term]))
+        sizes = np.array([len(precision) for precision in self.precisions], dtype=np.float64)
+        return Spread(tuple(blocks), np.array(freedom), tuple(traces), sizes)
 
 
 class Factor(Protocol):
@@ -315,29 +331,6 @@ def solved_by_output(factors: Sequence[Factor], pull: Matrix) -> Matrix:
     """Return H⁻¹ times ``pull``, both (columns, outputs), for a factorised H of each output, or one for all."""
     parts = [pull] if len(factors) == 1 else np.split(pull, pull.shape[1], axis=1)
     return np.hstack([factor.solve(part) for factor, part in zip(factors, parts, strict=True)])
-
-
-def covariances(
-    layout: Layout, factor: Matrix, scales: Vector, precisions: Sequence[Matrix]
-) -> tuple[tuple[Matrix, ...], Vector]:
-    """Return the terms' blocks of V and their degrees of freedom.
-
-    Blocks on the diagonal are all that is needed: with L⁻¹ the inverse of the factor, columns of L⁻¹ squared.
-    """
-    inverse = lapack.dtrtri(factor, lower=1)[0] if factor.size else factor
-    blocks, freedom = list[Matrix](), list[float]()
-    for columns, precision in zip(layout.slices, precisions, strict=True):
-        part = np.tril(inverse[columns.start :, columns]) * scales[columns]
-        blocks.append(part.T @ part)
-        size = len(precision)
-        freedom.append(float(np.clip(size - np.sum(blocks[-1] * precision), 0.0, size)))
-    return tuple(blocks), np.array(freedom)
-
-
-def solved(factors: tuple[Matrix, Vector], pull: Matrix) -> Matrix:
-    """Return H⁻¹ times ``pull``, both (columns, r), given the factor and the scales of H."""
-    factor, scales = factors[0], factors[1][:, None]
-    return scales * cho_solve((factor, True), scales * pull, check_finite=False)
 
 
 def factorised(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> tuple[Matrix, Vector]:

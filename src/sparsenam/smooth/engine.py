@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -20,14 +21,13 @@ from sparsenam.context import Context
 from sparsenam.convex.ramps import Ramps
 from sparsenam.families import Family
 from sparsenam.model import FittedCurve
-from sparsenam.smooth.constraints import Cone, ConeSolver, Shape, shape_function
+from sparsenam.smooth.constraints import Cone, Shape, shape_function
 from sparsenam.smooth.design import (
     Layout,
     Posterior,
     RampBasis,
     Spread,
     WeightedGram,
-    posterior,
     solved_by_output,
     updated_strengths,
 )
@@ -187,13 +187,6 @@ class SmoothFit:
             for term, (ramps, rises) in enumerate(zip(self.ramps, self.parts, strict=True))
         ]
 
-    def scores(self, x: Matrix) -> Matrix:
-        """Return the scores, shape (rows, outputs), for x of shape (terms, rows); NaN where a term is absent."""
-        scores = np.tile(self.intercept, (x.shape[1], 1))
-        for curve, mean, cells in zip(self.functions(), self.mean_effects, x, strict=True):
-            scores += replace(curve, absent=mean)(cells)
-        return scores
-
     def resampled(self, layout: Layout) -> tuple[Matrix, Vector]:
         """Return coefficients and intercept of the same function, read off at other knots."""
         values = [
@@ -307,39 +300,30 @@ class SquaredRows(Rows):
         return float(residual_variance(*given, point.intercept.size)[0])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class SecondOrder:
-    """The objective to second order, the base score eliminated: Gram matrices and what is known of β under them."""
+    """The objective to second order, the base score eliminated: Gram matrices and what is known of β under them.
 
-    layout: Layout
-    grams: Sequence[WeightedGram]
-    strengths: Sequence[Vector]
-    precisions: Sequence[Matrix]
-    noise: float
-    posteriors: Sequence[Posterior]
+    ``means`` (columns, parts) are those of the columns under the working weights, whose sums are ``totals`` (parts,);
+    there is one part for each output, or one for all.
+    """
 
-    @classmethod
-    def of(
-        cls, layout: Layout, grams: Sequence[WeightedGram], strengths: Sequence[Vector], noise: float, *, free: bool
-    ) -> SecondOrder:
-        """Factorise the curvature of data and prior; not where inequalities leave β a part of its space."""
-        found = [posterior(layout, gram.matrix, strengths, noise) for gram in grams] if free else []
-        return cls(layout, grams, strengths, layout.precisions(strengths), noise, found)
+    def __init__(
+        self, layout: Layout, grams: Sequence[WeightedGram], strengths: Sequence[Vector], noise: float
+    ) -> None:
+        self.layout, self.grams, self.strengths, self.noise = layout, grams, strengths, noise
+        self.precisions = layout.precisions(strengths)
+        self.means = np.stack([gram.means for gram in grams], axis=1)
+        self.totals = np.array([gram.total for gram in grams])
+
+    @cached_property
+    def posteriors(self) -> list[Posterior]:
+        """The curvature of data and prior factorised; not asked for where inequalities leave β a part of its space."""
+        return [Posterior(self.layout, gram.matrix, self.strengths, self.noise) for gram in self.grams]
 
     def solve(self, pull: Matrix, lift: Vector) -> tuple[Matrix, Vector]:
         """Return the solution of [ZᵀWZ/φ + P, ZᵀW1/φ; 1ᵀWZ/φ, 1ᵀW1/φ] with right-hand sides (columns, r) and (r,)."""
         move = solved_by_output(self.posteriors, pull - self.means * lift)
         return move, lift * self.noise / self.totals - np.sum(self.means * move, axis=0)
-
-    @property
-    def means(self) -> Matrix:
-        """The means of the columns under each output's working weights, (columns, outputs) or (columns, 1) for all."""
-        return np.stack([gram.means for gram in self.grams], axis=1)
-
-    @property
-    def totals(self) -> Vector:
-        """The sum of each output's working weights, (outputs,) or (1,) for all."""
-        return np.array([gram.total for gram in self.grams])
 
     def objective(self, point: Point) -> float:
         """Return the penalised loss at a point."""
@@ -369,7 +353,6 @@ def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None 
     It ends where the degrees of freedom rest, or steps no longer find a lower objective.
     """
     task, layout, failed = rows.task, rows.layout, 0
-    solver = None if cone is None else ConeSolver(cone, task.target.shape[1])
     reached = rows.first(before)
     if task.family.is_quadratic:
         rows = SquaredRows(rows, reached.point)
@@ -378,8 +361,7 @@ def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None 
     freedom, spreads = np.zeros(len(layout.ramps)), list[Spread]()
     for _ in range(len(freedoms), rows.most_steps):
         used = strengths
-        spreads.clear()  # the last ones end before the next, since they are large
-        point, step = _stepped(rows, point, used, noise, solver, spreads)
+        point, step, spreads = _stepped(rows, point, used, noise, cone)
         freedom = np.mean([each.degrees_of_freedom for each in spreads], axis=0)
         strengths = updated_strengths(layout, used, spreads, point.coefficients, task.free_outputs)
         noise = rows.dispersion(point, float(freedom.sum()))
@@ -395,25 +377,20 @@ def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None 
 
 
 def _stepped(
-    rows: Rows,
-    point: Point,
-    strengths: Sequence[Vector],
-    noise: float,
-    solver: ConeSolver | None,
-    spreads: list[Spread],
-) -> tuple[Point, float]:
-    """Return where a Newton step leads and its length; put how uncertain coefficients are there into ``spreads``."""
-    model = SecondOrder.of(rows.layout, rows.grams(point), strengths, noise, free=solver is None)
-    if solver is None:
-        spreads += model.posteriors
+    rows: Rows, point: Point, strengths: Sequence[Vector], noise: float, cone: Cone | None
+) -> tuple[Point, float, list[Spread]]:
+    """Return where a Newton step leads, its length, and how uncertain the coefficients are there."""
+    model = SecondOrder(rows.layout, rows.grams(point), strengths, noise)
+    if cone is None:
         move, lift = rows.direction(model, point)
+        spreads = [each.spread for each in model.posteriors]
     else:
         pull, lift = rows.pulls(point)
         pull = (pull - model.means * lift) / noise - model.prior_times(point.coefficients)
         grams = [gram.matrix for gram in model.grams] * (lift.size // len(model.grams))
         given = zip(grams, pull.T, point.coefficients.T, strict=True)
-        found = [solver.minimum(output, gram, strengths, noise, *each) for output, (gram, *each) in enumerate(given)]
-        move = np.stack([each.beta for each in found], axis=1) - point.coefficients
+        found = [cone.minimum(output, gram, strengths, noise, *each) for output, (gram, *each) in enumerate(given)]
+        move = np.stack([beta for beta, _ in found], axis=1) - point.coefficients
         lift = lift / model.totals - np.sum(model.means * move, axis=0)
-        spreads += found
-    return model.step(rows, point, move, lift)
+        spreads = [spread for _, spread in found]
+    return *model.step(rows, point, move, lift), spreads

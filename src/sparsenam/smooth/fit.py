@@ -13,8 +13,8 @@ from sparsenam.context import Context
 from sparsenam.convex.ramps import WEIGHT_ROUNDING, distinct, slots
 from sparsenam.families import Family
 from sparsenam.families.base import dispersion
-from sparsenam.smooth.constraints import Cone, ConeSolution, Shape, StepBins, rounded, step_bins
-from sparsenam.smooth.design import Layout, RampDesign, WeightedGram, ramps_of
+from sparsenam.smooth.constraints import Cone, Shape, StepBins, rounded, step_bins
+from sparsenam.smooth.design import CachedGrams, Layout, RampDesign, WeightedGram, ramps_of
 from sparsenam.smooth.engine import Point, Rows, SecondOrder, SmoothFit, SmoothProblem, Steps, solve
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -91,14 +91,14 @@ def smooth_fit(
         ]
         started = time.monotonic()
         layout = Layout.of(ramps, unordered.tolist(), jumping)
-        fit = solve(MemoryRows(within, layout), fit, steps, Cone.of(layout, asked) if asked else None)
-        share = fit.degrees_of_freedom / _room(fit, counts)
-        more = doubled(counts, most, share, COLUMNS)
+        is_free = all(shape.is_free for shape in asked.values())
+        fit = solve(MemoryRows(within, layout), fit, steps, None if is_free else Cone(layout, asked))
+        more = doubled(counts, most, used_share(fit), COLUMNS)
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         needed = growth * (time.monotonic() - started)
         if number == DOUBLING_ROUNDS or np.array_equal(more, counts) or context.clock.passed(needed):
             break
-        counts, fit = more, replace(fit, spreads=())  # large, and not needed any more
+        counts = more
     assert fit is not None
     if bins:
         fit = _with_jumps(fit, task, bins, asked)
@@ -135,10 +135,9 @@ def most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mappin
     return np.clip(np.array(values) - 1, 1, highest).astype(np.intp)
 
 
-def _room(fit: SmoothFit, counts: NDArray[np.intp]) -> Vector:
-    """Return the most degrees of freedom of each term, (terms,): its ramps, or what inequalities leave free."""
-    dimensions = [spread.dimensions for spread in fit.spreads if isinstance(spread, ConeSolution)]
-    return np.maximum(np.mean(dimensions, axis=0), 1.0) if dimensions else counts.astype(np.float64)
+def used_share(fit: SmoothFit) -> Vector:
+    """Return the degrees of freedom of each term (terms,) as a share of the coefficients that are free."""
+    return fit.degrees_of_freedom / np.maximum(np.mean([each.dimensions for each in fit.spreads], axis=0), 1.0)
 
 
 def doubled(counts: NDArray[np.intp], most: NDArray[np.intp], share: Vector, columns: int) -> NDArray[np.intp]:
@@ -167,7 +166,7 @@ class MemoryRows(Rows):
     def __init__(self, task: SmoothProblem, layout: Layout) -> None:
         super().__init__(task, layout)
         self.basis = self.design = RampDesign(layout, task.x, task.weights)
-        self._weights, self._grams = np.zeros((0, 0)), list[WeightedGram]()
+        self._grams = CachedGrams(self.design.weighted_gram, SAME_WEIGHTS)
 
     def at(self, coefficients: Matrix, intercept: Vector) -> ScoredPoint:
         scores = intercept + self.design.means @ coefficients + self.design.times(coefficients)
@@ -179,10 +178,7 @@ class MemoryRows(Rows):
         The gradient is exact, so that an old curvature changes how fast the steps converge, not where to.
         """
         assert isinstance(point, ScoredPoint)
-        weights = self.task.weights * self.task.curvatures(point.scores)
-        if not self._grams or np.abs(weights - self._weights).sum() > SAME_WEIGHTS * weights.sum():
-            self._weights, self._grams = weights, [self.design.weighted_gram(each) for each in weights]
-        return self._grams
+        return self._grams(self.task.weights * self.task.curvatures(point.scores))
 
     def pulls(self, point: Point) -> tuple[Matrix, Vector]:
         assert isinstance(point, ScoredPoint)

@@ -7,9 +7,7 @@ Traces of P⁻¹ come from the eigenvalues of A and B, traces of the posterior's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +16,7 @@ from scipy.sparse.linalg import SuperLU, splu
 
 from sparsenam.convex.ramps import Ramps, distinct, place_ramps
 from sparsenam.model.pairs import GridCells, PairFunction, purified
-from sparsenam.smooth.design import HIGHEST, LOWEST, fellner_schall, roughness, solved_by_output
+from sparsenam.smooth.design import HIGHEST, LOWEST, CachedGrams, fellner_schall, roughness, solved_by_output
 from sparsenam.tables.sample import Matrix, Vector
 
 # random vectors of ±1. Over 12 draws (5,000 rows, 16 and 32 intervals) degrees of freedom vary by 2 %, the strengths of
@@ -28,7 +26,6 @@ FIRST_PAIR_PRIOR = 0.02  # share of the data's information in the first prior: r
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
 
 Sparse = csr_array[np.float64] | csc_array[np.float64]
-Gram = TypeVar("Gram")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,23 +73,9 @@ class GridAxis:
         return np.pad(inner, (0, 1))
 
 
-class CachedGrams(Generic[Gram]):
-    """ZᵀWZ for one array of weights (rows,) for each output, or one for all; made anew only for other arrays."""
-
-    def __init__(self, make: Callable[[Vector], Gram]) -> None:
-        self._make, self._weights, self._grams = make, list[Vector](), list[Gram]()
-
-    def __call__(self, weights: Sequence[Vector]) -> list[Gram]:
-        if not self._weights or any(one is not other for one, other in zip(self._weights, weights, strict=True)):
-            self._weights, self._grams = list(weights), [self._make(weight) for weight in weights]
-        return self._grams
-
-
-def output_means(values: Matrix, weights: Sequence[Vector]) -> Vector:
-    """Return the means of values (rows, outputs) over the rows, by one array of weights or one for each output."""
-    if len(weights) == 1:
-        return np.average(values, axis=0, weights=weights[0])
-    return np.array([np.average(values[:, k], weights=weight) for k, weight in enumerate(weights)])
+def output_means(values: Matrix, weights: Matrix) -> Vector:
+    """Return the means of values (rows, outputs) over the rows, by weights (outputs, rows), or (1, rows) for all."""
+    return np.sum(weights.T * values, axis=0) / weights.sum(axis=1)
 
 
 class GridBlock:
@@ -158,7 +141,7 @@ class GridBlock:
         at = np.meshgrid(*(np.append(axis.knots, np.nan) for axis in self.axes), indexing="ij")
         self.values = other.function(weights).at(at[0].ravel(), at[1].ravel())
         self.strengths = other.strengths * np.array([1.0, 1.0, other.size / self.size])
-        self._centre([weights])
+        self._centre(weights[None])
 
     def function(self, weights: Vector) -> PairFunction:
         """Return the effect in units of the scaled terms; ``weights`` (rows,) are the reference."""
@@ -168,11 +151,8 @@ class GridBlock:
     def _gram(self, weight: Vector) -> csc_array[np.float64]:
         return csc_array(self._transposed @ (self.design * weight[:, None]))
 
-    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
-        """Fit partial residuals (rows, outputs) under the strengths as they are.
-
-        ``weights`` hold one array (rows,) for each output, or one for all.
-        """
+    def update(self, partial: Matrix, weights: Matrix, noise: float) -> None:
+        """Fit partial residuals (rows, outputs) under the strengths as they are, by weights (outputs or 1, rows)."""
         grams = self._grams(weights)
         if self.strengths is None:
             information = float(np.mean([gram.trace() for gram in grams])) / noise
@@ -180,7 +160,7 @@ class GridBlock:
             self.strengths = np.clip(first, LOWEST, HIGHEST)
         prior = self.prior
         factors = [_factor(gram, noise, prior) for gram in grams]
-        pull = dot(self._transposed, np.stack(weights, axis=1) * partial) / noise
+        pull = dot(self._transposed, weights.T * partial) / noise
         spread = np.mean([factor.solve(self._probes) for factor in factors], axis=0)
         self._traces = np.array([np.sum(spread * dot(matrix, self._probes)) / PROBES for matrix in self.matrices])
         smoothed = float(self.strengths @ self._traces)
@@ -195,9 +175,7 @@ class GridBlock:
         gained = self._spectra @ variances - self._traces
         self.strengths = fellner_schall(self.strengths, gained, self._squares() / free)
 
-    def spread(
-        self, reference: Vector, weights: Sequence[Vector], noise: float, generator: np.random.Generator
-    ) -> PairSpread:
+    def spread(self, reference: Vector, weights: Matrix, noise: float, generator: np.random.Generator) -> PairSpread:
         """Return the standard deviations under the posterior, all other parts of the fit given.
 
         A draw of covariance H⁻¹ is H⁻¹ times a draw of covariance H = ZᵀWZ/φ + P, which is a sum of independent ones.
@@ -232,7 +210,7 @@ class GridBlock:
         read_squares = float(weight @ read_off**2)
         return float(np.sqrt(weight @ of_rows**2 / read_squares)) if read_squares > 0.0 else 1.0
 
-    def _centre(self, weights: Sequence[Vector]) -> None:
+    def _centre(self, weights: Matrix) -> None:
         """Move the effect to mean 0 over the rows."""
         fitted = dot(self.design, self.values)
         means = output_means(fitted, weights)

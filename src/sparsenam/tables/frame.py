@@ -206,8 +206,10 @@ def check_target_not_inside(X: object, y: object) -> None:
     whose target is a column, the others are refused elsewhere.
     """
     frame = read_table(X, estimator_name="fit", least_rows=0)
+    if not frame.named:
+        return
     target, target_name = _target(y)
-    if not frame.named or target is None or target.missing.size != frame.rows or target.missing.all():
+    if target is None or target.missing.size != frame.rows or target.missing.all():
         return
     for cells in frame.columns:
         if (frame.rows >= FEWEST_LEAK_ROWS or cells.name == target_name) and _equal(cells, target):

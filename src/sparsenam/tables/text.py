@@ -233,8 +233,8 @@ def find_writing(values: Iterable[str], prefers_comma: bool = False) -> WritingF
         return None
     for kind in ("number", "date"):
         read: dict[Writing, list[float | None]] = {}
-        for parse, way in ((parse, way) for each, way, parse in READERS if each == kind):
-            numbers = list(takewhile(lambda number: number is not None, map(parse, texts)))
+        for each, way, parse in READERS:
+            numbers = list(takewhile(lambda number: number is not None, map(parse, texts))) if each == kind else []
             if len(numbers) == len(texts):
                 read[way] = numbers
         if not read:

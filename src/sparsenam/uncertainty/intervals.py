@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparsenam.codec import Matrix, Vector
 from sparsenam.errors import (
     ConstantWidthWarning,
     InputError,
@@ -26,9 +27,9 @@ from sparsenam.selection.curve import balanced_splits
 from sparsenam.tables.encoder import ColumnName, column_index
 from sparsenam.tables.frame import absent_from, read_table
 from sparsenam.tables.text import listed
-from sparsenam.uncertainty.posterior import ErrorSpread
 from sparsenam.uncertainty.residuals import (
     RANK_ROUNDING,
+    ErrorSpread,
     ErrorTables,
     LeftOutRows,
     OrderStatistics,
@@ -48,8 +49,6 @@ from sparsenam.uncertainty.results import (
     guarantee_of,
 )
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Array = NDArray[np.generic]
 Refit = Callable[..., Fit]
 FEWEST_CALIBRATION_ROWS = 10  # new rows to calibrate with
@@ -167,14 +166,6 @@ def _group_term(fit: Fit, groups: ColumnName | None, residuals: Residuals, scale
     raise InputError(describe("groups", expected, repr(groups), remedy))
 
 
-def _warn_of_groups(fit: Fit, lacking: list[float], term: int | None) -> None:
-    if lacking and term is not None:
-        levels = fit.encoder.terms[term].levels
-        names = [levels[int(value)] if levels else f"{value:g}" for value in lacking]
-        message = f"{len(names)} group(s) have too few rows and get what all rows get: {listed(names)}."
-        warnings.warn(message, SmallGroupWarning, stacklevel=4)
-
-
 def predict_interval(
     fit: Fit,
     X: ArrayLike,
@@ -197,12 +188,11 @@ def predict_interval(
         units = check_exposure(exposure, np.zeros(len(terms)))
     family, scores = fit.model.family, fit.model.scores(terms)
     cells = np.zeros(len(terms)) if term is None else terms[:, term]
-    ends, lacking = _limits(tables, term, cells, lambda part: np.stack(residuals.ends(part, level)))
+    ends = _limits(fit, tables, term, cells, lambda part: np.stack(residuals.ends(part, level)))
     if not np.isfinite(ends).all():
         most = (residuals.rows - (not residuals.symmetric)) / (residuals.rows + 1)
         expected = f"at most {math.floor(most * 1000) / 1000:g}, as {residuals.rows} rows can tell no more"
         raise InputError(describe("level", expected, f"{level:g}", "lower it, or call calibrate with more rows"))
-    _warn_of_groups(fit, lacking, term)
     means = predicted_mean(family, scores, units)
     unit = unit_spread(family, scores, units) * tables.spreads(terms, scores)
     lower, upper = _in_range(family, means + ends[:, 0] * unit, means + ends[:, 1] * unit, means, residuals.whole)
@@ -212,22 +202,29 @@ def predict_interval(
 
 
 def _limits(
-    tables: ErrorTables, term: int | None, cells: Vector, limits: Callable[[Sequence[OrderStatistics]], Matrix]
-) -> tuple[NDArray[np.float64], list[float]]:
-    """Return the limits of each row, shape (rows, limits, outputs), and the values of ``term`` with too few rows.
+    fit: Fit,
+    tables: ErrorTables,
+    term: int | None,
+    cells: Vector,
+    limits: Callable[[Sequence[OrderStatistics]], Matrix],
+) -> NDArray[np.float64]:
+    """Return the limits of each row, shape (rows, limits, outputs).
 
     With a term, a row is compared with those of the same value, which its cell in ``cells`` (rows,) holds; where these
-    are too few, or where the value is unknown, with all.
+    are too few, which is warned of, or where the value is unknown, with all.
     """
-    found, lacking = np.tile(limits(tables.tables), (cells.size, 1, 1)), list[float]()
+    found, lacking = np.tile(limits(tables.tables), (cells.size, 1, 1)), list[str]()
     for level in tables.levels:
-        if level.term == term:
-            inside = limits(level.tables)
+        if term is not None and level.term == term:
+            inside, names = limits(level.tables), fit.encoder.terms[term].levels
             if np.isfinite(inside).all():
                 found[cells == level.value] = inside
             else:
-                lacking.append(level.value)
-    return found, lacking
+                lacking.append(names[int(level.value)] if names else f"{level.value:g}")
+    if lacking:
+        message = f"{len(lacking)} group(s) have too few rows and get what all rows get: {listed(lacking)}."
+        warnings.warn(message, SmallGroupWarning, stacklevel=4)
+    return found
 
 
 def _name(fit: Fit, term: int | None) -> str | None:
@@ -283,10 +280,9 @@ def predict_set(fit: Fit, X: ArrayLike, level: float = 0.9, groups: ColumnName |
             kept = column in fit.kept
             warnings.simplefilter("ignore" if kept else "default")  # predict_proba has warned of a kept one
             cells = fit.encoder.reading([column]).encode(X)[:, term]
-    limits, lacking = _limits(
-        residuals.constant, term, cells, lambda part: np.array([[table.above(level) for table in part]])
+    limits = _limits(
+        fit, residuals.constant, term, cells, lambda part: np.array([[table.above(level) for table in part]])
     )
-    _warn_of_groups(fit, lacking, term)
     members = 1.0 - probabilities <= limits[:, 0] + 1e-12
     members[np.arange(len(members)), probabilities.argmax(axis=1)] = True
     assert isinstance(fit.response, ClassResponse)
@@ -321,12 +317,11 @@ def uncertainty(fit: Fit) -> Uncertainty:
         )
     tables, score = residuals.tables("auto"), model.intercept[None]
     unit = unit_spread(model.family, score, None)[0]
-    columns: list[str] = []
     if tables.spread is not None:
         unit = unit * np.exp(tables.spread.intercept)
-        for term in map(int, tables.spread.terms):
-            inside = term < len(encoder.terms)
-            columns.append(encoder.names[encoder.terms[term].column] if inside else "prediction")
+    columns = [encoder.names[column] for column in _width_columns(fit, tables)]
+    if tables.spread is not None and (tables.spread.terms >= len(encoder.terms)).any():
+        columns.append("prediction")
     ends: list[tuple[int, float, float, float]] = []
     for level in LEVELS:
         low, high = residuals.ends(tables.tables, level)
@@ -334,5 +329,4 @@ def uncertainty(fit: Fit) -> Uncertainty:
             both = zip(-low * unit, high * unit, strict=True)
             ends += [(output, level, float(below), float(above)) for output, (below, above) in enumerate(both)]
     relative = model.family.link == "log"
-    spread_columns = tuple(dict.fromkeys(columns))
-    return Uncertainty(residuals.method, residuals.rows, guarantee, tuple(ends), relative, spread_columns)
+    return Uncertainty(residuals.method, residuals.rows, guarantee, tuple(ends), relative, tuple(columns))

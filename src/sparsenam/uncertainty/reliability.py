@@ -26,19 +26,13 @@ MOST_STEP_KNOTS = 100  # of a step function that is kept
 class Reliability:
     """Left-out probabilities beside what came true, and the correction that helps, if any does.
 
-    Attributes
-    ----------
-    predicted, observed, counts
-        Mean probability, share that came true and number of cases in each bin of probabilities, shape (bins,). A case
-        is a row and a class, the second class alone where there are two.
-    kind
-        "none" where no correction lowers the loss of held-out folds by more than two standard errors; else "platt",
-        scores a + b s, or "isotonic", a rising function of the probability of each class.
-    knots, values
-        Of each output, the knots and the values of the rising function; for "platt" a as knots and b as values.
-    loss, corrected, gain_error
-        Mean log loss of the left-out probabilities, that with the better correction in held-out folds, and the standard
-        error of the difference.
+    In bins of probabilities, ``predicted``, ``observed`` and ``counts`` (bins,) are mean probability, share that
+    came true and the number of cases: a case is a row and a class, the second class alone where there are two. ``kind``
+    is "none" where no correction lowers the loss of held-out folds by more than two standard errors; else "platt",
+    scores a + b s, with a as ``knots`` and b as ``values`` of each output, or "isotonic", a rising function of each
+    class's probability with these knots and values. ``loss`` is the mean log loss of the left-out probabilities,
+    ``corrected`` that with the better correction in held-out folds, and ``gain_error`` the standard error of the
+    difference.
     """
 
     predicted: Annotated[Vector, Array(1, 0.0, 1.0)]
@@ -122,6 +116,21 @@ def _platt(family: Family, scores: Matrix, target: Matrix) -> Correction:
     return tuple(np.array([value]) for value in shift), tuple(np.array([value]) for value in slope)
 
 
+def class_errors(family: Family, scores: Matrix, target: Matrix, inflation: float) -> tuple[Matrix, Reliability]:
+    """Return 1 less the probability of the true class, of each row (rows, outputs), and the reliability.
+
+    Where the columns were chosen with the rows, left-out scores claim too much: they are drawn to those of no model
+    until their loss has grown by the square of ``inflation``, as squared errors would. Labels have an error for each,
+    other classes one.
+    """
+    scores = tempered(family, scores, target, inflation**2)
+    means = family.mean(scores)
+    wrong = 1.0 - np.where(target > 0.5, means, 1.0 - means)
+    if family.couples_outputs:
+        wrong = 1.0 - np.sum(target * means, axis=1, keepdims=True)
+    return wrong, reliability_of(family, scores, target)
+
+
 def reliability_of(family: Family, scores: Matrix, target: Matrix) -> Reliability:
     """Return the reliability of left-out scores (rows, outputs) against the target (rows, outputs) of 0 and 1.
 
@@ -130,9 +139,11 @@ def reliability_of(family: Family, scores: Matrix, target: Matrix) -> Reliabilit
     means, error = family.mean(scores), 0.0
     kind, losses = "none", _losses(means, target, family)
     loss = lowest = float(losses.mean())
-    tried: tuple[Kind, ...] = ("platt", "isotonic")
-    for each in tried if len(scores) >= 10 * RELIABILITY_FOLDS else ():
-        if each == "platt" and not _is_moderate(_platt(family, scores, target)[1]):
+    tried: tuple[Kind, ...] = ("platt", "isotonic") if len(scores) >= 10 * RELIABILITY_FOLDS else ()
+    for each in tried:
+        slopes = _platt(family, scores, target)[1] if each == "platt" else ()
+        # left-out scores of a model that says nothing lean away from y: a line through them would turn them round
+        if not all(1.0 / STEEPEST <= float(slope[0]) <= STEEPEST for slope in slopes):
             continue
         after = _held_out_losses(family, scores, target, each)
         gains = losses - after
@@ -143,14 +154,6 @@ def reliability_of(family: Family, scores: Matrix, target: Matrix) -> Reliabilit
             kind, losses = each, after
     found: Correction = ((), ()) if kind == "none" else _fitted_correction(family, scores, target, kind)
     return Reliability(*_bins(means, target), kind, *found, loss, lowest, error)
-
-
-def _is_moderate(slopes: tuple[Vector, ...]) -> bool:
-    """Return whether a line corrects scores, and does not replace them.
-
-    Left-out scores of a model that says nothing lean away from y: a line through them would turn them round.
-    """
-    return all(1.0 / STEEPEST <= float(slope[0]) <= STEEPEST for slope in slopes)
 
 
 def _held_out_losses(family: Family, scores: Matrix, target: Matrix, kind: Kind) -> Vector:
@@ -175,10 +178,9 @@ def _losses(means: Matrix, target: Matrix, family: Family) -> Vector:
 def _bins(means: Matrix, target: Matrix) -> tuple[Vector, Vector, Vector]:
     """Return mean probability, share that came true and number of cases, in bins of equally many."""
     order = np.argsort(means.ravel(), kind="stable")
-    chances, truth = means.ravel()[order], target.ravel()[order]
-    parts = np.array_split(np.arange(chances.size), min(RELIABILITY_BINS, chances.size))
-    rows = [(float(chances[part].mean()), float(truth[part].mean()), float(part.size)) for part in parts]
-    predicted, observed, counts = np.array(rows).T
+    parts = np.array_split(order, min(RELIABILITY_BINS, order.size))
+    counts = np.array([float(part.size) for part in parts])
+    predicted, observed = (np.array([values.ravel()[part].mean() for part in parts]) for values in (means, target))
     return predicted, observed, counts
 
 
