@@ -190,10 +190,8 @@ class _Side:
         shape = (self.frame.rows, len(fit.encoder.columns), outputs)
         if bands is None or bands.verdict == "refused":
             return np.full(shape, np.nan)
-        squares, total = bands.deviations(fit.reader().encode(self.frame), outputs) ** 2, np.zeros(shape)
-        for term in map(int, fit.model.terms):  # others add nothing, for certain
-            total[:, fit.encoder.terms[term].column] += squares[:, term]
-        return np.sqrt(total)
+        squares = bands.deviations(fit.reader().encode(self.frame), outputs) ** 2
+        return np.sqrt(fit.by_column(squares).reshape(shape))
 
     def readings(self, names: Collection[str]) -> list[Reading]:
         """Return the columns in numbers, of which some are read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
@@ -76,9 +76,6 @@ class RegularizationPath(Sequence[PathPoint]):
 
     def __len__(self) -> int:
         return len(self.points)
-
-    def __iter__(self) -> Iterator[PathPoint]:
-        return iter(self.points)
 
     @property
     def alphas(self) -> NDArray[np.float64]:
