@@ -168,11 +168,8 @@ class NewtonSolver(ScoreSolver):
         weighted = self.problem.weights[:, None, :] * bends
         totals, means = weighted.sum(axis=2), columns.products(weighted)
         if self._shares_curvature:
-            by_output = [
-                self._sums.of(columns.second_moments, weighted[:, output]) for output in range(len(weighted[0]))
-            ]
-            hessian = np.stack(by_output, axis=1)
-            moments = self._sums.factors()[:, None, None] * np.diagonal(hessian[0], axis1=1, axis2=2)
+            by_output = [self._sums.second_moments(columns, each) for each in weighted.swapaxes(0, 1)]
+            hessian, moments = (np.stack(parts, axis=1) for parts in zip(*by_output, strict=True))
         else:
             hessian = np.array([[columns.second_moments(each) for each in batch] for batch in weighted])
             moments = np.diagonal(hessian, axis1=2, axis2=3).copy()

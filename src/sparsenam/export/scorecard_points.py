@@ -131,12 +131,9 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Part):
     """A column that lowers a row's score, and by how many points against the best or the average."""
 
-    name: str
-    bin: str
-    points: float
     lost: float
 
 

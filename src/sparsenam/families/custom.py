@@ -153,7 +153,13 @@ def custom_family(custom: CustomLoss, taken: tuple[str, ...] = ()) -> CustomFami
     scores, target = trial_rows(family)
     _numbers(custom.loss, scores, target, f"loss of {where}")
     slopes = _numbers(custom.gradient, scores, target, f"gradient of {where}")
-    _check_derivative(custom, scores, target, slopes, where)
+    changes = (custom.loss(scores + STEP, target) - custom.loss(scores - STEP, target)) / (2.0 * STEP)
+    wrong = np.abs(changes - slopes) > AGREES * (1.0 + np.abs(slopes))
+    if wrong.any():
+        first = tuple(np.argwhere(wrong)[0])
+        expected = f"the loss's derivative {changes[first]:.5g} at score {scores[first]:.5g}, y {target[first]:g}"
+        remedy = "correct gradient(scores, target)"
+        raise InputError(describe(f"gradient of {where}", expected, f"{slopes[first]:.5g}", remedy))
     falls = np.diff(slopes.reshape(SCORES.size, -1), axis=0)
     if np.any(falls < -1e-9 * (1.0 + np.abs(slopes).max())):
         got = "a gradient that falls as the score rises"
@@ -195,13 +201,3 @@ def _numbers(method: Callable[..., object], scores: Matrix, target: Matrix, wher
         got = "others for scores between -2 and 2"
         raise InputError(describe(where, "finite numbers", got, "correct the formula"))
     return numbers
-
-
-def _check_derivative(custom: CustomLoss, scores: Matrix, target: Matrix, slopes: Matrix, where: str) -> None:
-    changes = (custom.loss(scores + STEP, target) - custom.loss(scores - STEP, target)) / (2.0 * STEP)
-    wrong = np.abs(changes - slopes) > AGREES * (1.0 + np.abs(slopes))
-    if wrong.any():
-        first = tuple(np.argwhere(wrong)[0])
-        expected = f"the loss's derivative {changes[first]:.5g} at score {scores[first]:.5g}, y {target[first]:g}"
-        remedy = "correct gradient(scores, target)"
-        raise InputError(describe(f"gradient of {where}", expected, f"{slopes[first]:.5g}", remedy))

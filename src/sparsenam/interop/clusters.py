@@ -67,12 +67,10 @@ class PartitionedRows(Generic[FrameT]):
 class DaskBlocks(PartitionedRows["dd.DataFrame"]):
     """Rows of a Dask table; a partition without rows is no block.
 
-    Tasks run on the cluster of ``client``, or without one by the scheduler that Dask is set to. ``patience`` is how
-    many seconds a pass waits for a cluster without workers.
+    Tasks run on the cluster of ``client``, or without one by the scheduler that Dask is set to.
     """
 
     client: Client | None = None
-    patience: float = SECONDS_WITHOUT_WORKER
 
     @property
     def n_blocks(self) -> int:
@@ -88,28 +86,22 @@ class DaskBlocks(PartitionedRows["dd.DataFrame"]):
             return function(columns.block(part, number, first[number]), state)
 
         partitions = _partitions(self.frame[[*self.names, *columns.used]], filled)
-        parts = _in_order(partitions, partial_sum, self.client, self.patience)
+        parts = _in_order(partitions, partial_sum, self.client)
         lengths = (self.lengths[index] for index in filled)
         return total(reported(zip(parts, lengths, strict=True), report))
 
 
-def dask_blocks(
-    frame: dd.DataFrame,
-    columns: TargetColumns,
-    *,
-    client: Client | None = None,
-    patience: float = SECONDS_WITHOUT_WORKER,
-) -> DaskBlocks:
+def dask_blocks(frame: dd.DataFrame, columns: TargetColumns) -> DaskBlocks:
     """Return the rows of a Dask table; counting them is one pass over its target.
 
-    Without ``client``, the one that is active now works on every pass: nothing is moved here when its cluster ends.
+    The client that is active now works on every pass: nothing is moved here when its cluster ends.
     """
-    client = _active_client() if client is None else client
+    client = _active_client()
     names = columns.inputs(distinct_names(frame.columns))
     partitions = _partitions(frame[[columns.target]], range(frame.npartitions))
-    lengths = tuple(_in_order(partitions, _count, client, patience))
+    lengths = tuple(_in_order(partitions, _count, client))
     require_rows(sum(lengths))
-    return DaskBlocks(frame, columns, names, lengths, client, patience)
+    return DaskBlocks(frame, columns, names, lengths, client)
 
 
 def _count(part: Sized, number: int) -> int:
@@ -138,10 +130,10 @@ def _called(part: object, number: int, packed: tuple[Callable[[object, int], Res
 
 
 def _in_order(
-    parts: Sequence[Delayed], function: Callable[[Any, int], Result], client: Client | None, patience: float
+    parts: Sequence[Delayed], function: Callable[[Any, int], Result], client: Client | None
 ) -> Iterator[Result]:
     """Yield ``function(partition, number)`` of the partitions in their order."""
-    return _by_scheduler(parts, function) if client is None else _by_cluster(parts, function, client, patience)
+    return _by_scheduler(parts, function) if client is None else _by_cluster(parts, function, client)
 
 
 def _active_client() -> Client | None:
@@ -166,15 +158,14 @@ def _by_scheduler(parts: Sequence[Delayed], function: Callable[[Any, int], Resul
         yield from dask.compute(*tasks[start : start + at_once])
 
 
-def _by_cluster(
-    parts: Sequence[Delayed], function: Callable[[Any, int], Result], client: Client, patience: float
-) -> Iterator[Result]:
+def _by_cluster(parts: Sequence[Delayed], function: Callable[[Any, int], Result], client: Client) -> Iterator[Result]:
     """Yield the results, with a few tasks under way for each thread.
 
     Function and state are a task too, which is sent once and run again where the worker that held them is lost.
     """
     import cloudpickle
     import distributed
+    from distributed.client import ClosedClientError
 
     content = cloudpickle.dumps((function,))
     running, following = deque["Future"](), 0
@@ -188,16 +179,16 @@ def _by_cluster(
                 with _large_graphs_allowed():
                     running.append(client.compute(_task(parts[following], following, packed)))
                 following += 1
-            yield _result(running.popleft(), client, patience)
+            yield _result(running.popleft(), client)
     except distributed.KilledWorker as error:
         expected, got = "workers that survive a block", "several lost on the same one"
         raise ClusterError(describe("Dask cluster", expected, got, "use smaller partitions or more memory")) from error
-    except (CancelledError, distributed.comm.CommClosedError) as error:
+    except (CancelledError, distributed.comm.CommClosedError, ClosedClientError) as error:
         expected, got = "a scheduler that answers", "no connection to it"
         raise ClusterError(describe("Dask cluster", expected, got, "start the cluster and the fit again")) from error
 
 
-def _result(future: Future, client: Client, patience: float) -> Any:
+def _result(future: Future, client: Client) -> Any:
     """Return what a task returns; raise when there has been no worker for too long."""
     last_seen, seconds = time.monotonic(), LOOK_EVERY
     while True:
@@ -210,10 +201,9 @@ def _result(future: Future, client: Client, patience: float) -> Any:
             seconds = 2 * seconds if future.status == "finished" else LOOK_EVERY
         if _n_threads(client):
             last_seen = time.monotonic()
-        elif time.monotonic() - last_seen >= patience:
-            remedy = "start workers, or allow a longer patience"
-            got = f"none for {patience:g} seconds"
-            raise ClusterError(describe("Dask cluster", "at least one worker", got, remedy))
+        elif time.monotonic() - last_seen >= SECONDS_WITHOUT_WORKER:
+            got = f"none for {SECONDS_WITHOUT_WORKER:g} seconds"
+            raise ClusterError(describe("Dask cluster", "at least one worker", got, "start workers"))
 
 
 def _n_threads(client: Client) -> int:

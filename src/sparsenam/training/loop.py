@@ -14,7 +14,7 @@ from sparsenam.context import Streams
 from sparsenam.training.network import TrainingPlan
 from sparsenam.training.problem import Gradient, Problem, proximal_step, with_norms
 from sparsenam.training.solvers import Memory, Solver
-from sparsenam.training.state import Diverged, Epoch, require_finite, zero_groups
+from sparsenam.training.state import Epoch, diverged, require_finite, zero_groups
 
 # an epoch's mean loss above this many times that of the empty model, or of the start, is divergence:
 # raw columns of large numbers start far above the former and come down
@@ -63,7 +63,7 @@ def train(
         number += 1
         if np.mean(losses) > HOPELESS * max(null_loss, first_loss or 0.0):
             largest = int(np.argmax(problem.norms(theta)))
-            raise Diverged(number, rate, largest if problem.terms.size else None)
+            raise diverged(problem, number, rate, largest if problem.terms.size else None)
         parameters, penalty = parameters.moved(theta, intercept), problem.penalty_value(theta)
         yield Epoch(number, float(np.mean(losses)), penalty, parameters, memories, rate, whole=whole)
 

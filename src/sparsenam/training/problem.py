@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -44,8 +44,8 @@ class Problem:
 
     ``x`` is (terms, rows), ``target`` (rows, outputs), ``weights`` (rows,) with mean 1. ``terms`` are the indices of
     this problem's terms among the ``n_terms`` that the penalty sees; ``group`` are the columns of θ whose norm is
-    penalised. Where there is a ``source``, its rows are trained on, and those in memory are a sample of them. Several
-    ``processes`` share the rows of every sum.
+    penalised; ``names`` are those of the terms, for errors. Where there is a ``source``, its rows are trained on, and
+    those in memory are a sample of them. Several ``processes`` share the rows of every sum.
     """
 
     bank: SubnetBank
@@ -61,6 +61,7 @@ class Problem:
     regularizers: Regularizers = NO_REGULARIZERS
     source: TrainingBlocks | None = None
     processes: Processes = ALONE
+    names: Mapping[int, str] = field(default_factory=dict[int, str])
 
     @property
     def n_rows(self) -> int:

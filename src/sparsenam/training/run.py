@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from sparsenam.context import Context
-from sparsenam.errors import DivergenceError, InputError, describe
+from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.families.custom import CustomFamily, evaluated, trial_rows
 from sparsenam.networks import SubnetBank
@@ -28,7 +28,6 @@ from sparsenam.training.problem import Problem, proximal_step
 from sparsenam.training.processes import Processes, joined_processes
 from sparsenam.training.rows import TrainingBlocks
 from sparsenam.training.state import (
-    Diverged,
     Epoch,
     Journal,
     Parameters,
@@ -99,10 +98,7 @@ def train_network(
             restricted = held_out.restricted_to(parameters.active)
             return replace(restricted, bank=plain_bank, regularizers=Regularizers()).value(plain, intercept)
 
-        try:
-            outcome = run(training, start, plan, context, stage, None if held_out is None else validate)
-        except Diverged as diverged:
-            raise _divergence(objective.prepared, diverged) from diverged
+        outcome = run(training, start, plan, context, stage, None if held_out is None else validate)
         if not outcome.converged:
             warnings.warn(
                 f"The fit stopped after {len(outcome.history)} iterations with stationarity "
@@ -187,6 +183,7 @@ def _pose(
         n_terms=prepared.n_terms,
         regularizers=network.regularizers,
         source=objective.rows,
+        names=dict(zip(prepared.terms.tolist(), prepared.names, strict=True)),
     )
     if first_intercept is None:
         first_intercept = family.best_constant(prepared.target, prepared.weights)
@@ -229,15 +226,6 @@ def _plain(problem: Problem, parameters: Parameters) -> tuple[SubnetBank, Tensor
         return active.bank, parameters.of_active, parameters.intercept
     theta, beyond = active.bank.unwrap(parameters.of_active, active.x, active.weights)
     return active.bank.inner, theta, parameters.intercept - beyond
-
-
-def _divergence(prepared: PreparedSample, diverged: Diverged) -> DivergenceError:
-    names = dict(zip(prepared.terms.tolist(), prepared.names, strict=True))
-    where = "the intercept" if diverged.term is None else f"column {names[diverged.term]!r}"
-    return DivergenceError(
-        f"Training diverged in epoch {diverged.epoch} at learning rate {diverged.rate:g}, "
-        f"first in {where}: lower learning_rate or standardize the columns."
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from torch import Tensor
 from sparsenam.codec import Count, Indices, Matrix, Size, Vector, Via, pack, unpack
 from sparsenam.container import is_object
 from sparsenam.context import Context, StageResult
-from sparsenam.errors import require
+from sparsenam.errors import DivergenceError, require
 from sparsenam.training.network import History, Loss
 from sparsenam.training.problem import Problem, proximal_step
 from sparsenam.training.solvers import Memory, Solver
@@ -86,22 +86,22 @@ class Epoch:
         return int(self.parameters.active.size)
 
 
-class Diverged(Exception):  # noqa: N818 - carries numbers to where the name of the term is known
-    """Training left the finite numbers at this epoch and rate, first in this term; None is the intercept."""
-
-    def __init__(self, epoch: int, rate: float, term: int | None) -> None:
-        super().__init__(f"epoch {epoch}, rate {rate:g}, term {term}")
-        self.epoch, self.rate, self.term = epoch, rate, term
+def diverged(problem: Problem, epoch: int, rate: float, term: int | None) -> DivergenceError:
+    """Return the error for a training that left the finite numbers, first in this term; None is the intercept."""
+    where = "the intercept" if term is None else f"column {problem.names.get(term, term)!r}"
+    return DivergenceError(
+        f"Training diverged in epoch {epoch} at learning rate {rate:g}, first in {where}: "
+        "lower learning_rate or standardize the columns."
+    )
 
 
 def require_finite(problem: Problem, loss: float, theta: Tensor, epoch: int, rate: float) -> None:
-    """Raise `Diverged` when the loss or the norm of θ (or of its gradient) is not finite."""
+    """Raise `DivergenceError` when the loss or the norm of θ (or of its gradient) is not finite."""
     flat = theta.flatten()
     if np.isfinite(loss) and bool(torch.isfinite(flat.dot(flat))):
         return
     bad = ~torch.isfinite(theta.square().sum(1))
-    term = int(problem.terms[int(bad.int().argmax())]) if bool(bad.any()) else None
-    raise Diverged(epoch, rate, term)
+    raise diverged(problem, epoch, rate, int(problem.terms[int(bad.int().argmax())]) if bool(bad.any()) else None)
 
 
 def zero_groups(problem: Problem, theta: Tensor) -> NDArray[np.bool_]:
