@@ -67,8 +67,8 @@ MUTANTS = (
     Mutant(
         "alpha of the first fit",
         "src/sparsenam/fit/networks.py",
-        "alpha=penalty.first_alpha(self.alpha)",
-        "alpha=self.alpha",
+        "alpha=on_terms.first_alpha(alpha)",
+        "alpha=alpha",
         (PENALTIES, "-k", "first_fit_of"),
     ),
     Mutant(
