@@ -29,12 +29,10 @@ AUDIT_FOLDS = 10
 DEGREE = 3  # of the polynomials in the ranks of the bins
 FEWEST_SUBGROUP_ROWS = 30  # of a subgroup that is tested
 FEWEST_IN_LEVEL = 5  # on either side of a contrast between levels
-RIDGES = np.array(
-    [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1000.0]
-)  # λ, in units of what the rows know of a function
+# λ, in units of what the rows know of a function
+RIDGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1000.0])
 # Newton steps where the loss is not quadratic, and the longest change of a score in one
 AUDIT_NEWTON_STEPS, LONGEST_SCORE_STEP = 3, 1.0
-DIFFERENCE_WIDTH = 1e-4  # of a difference that shows whether the curvature is exact
 AUDIT_ROUNDING = 1e-10
 
 
@@ -66,10 +64,7 @@ class AuditRows:
     """Rows with a model's scores (rows, outputs), their target, weights (rows,) and folds (rows,).
 
     ``slopes`` and ``bends`` (rows, outputs) are -∂loss/∂scores and the curvature there, without the weights;
-    ``losses`` (rows,) those of the model, ``explained`` (rows,) by how much they are below those of no model. ``steps``
-    is how often the curve of all rows may move the point where the loss is replaced by a parabola: never where the
-    curvature is a mere bound. Steps from such a point are too short, and what it knows of a row would stay in the curve
-    that is fitted without that row.
+    ``losses`` (rows,) those of the model, ``explained`` (rows,) by how much they are below those of no model.
     """
 
     family: Family
@@ -81,7 +76,6 @@ class AuditRows:
     bends: Matrix
     losses: Vector
     explained: Vector
-    steps: int
 
     @classmethod
     def of(cls, family: Family, scores: Matrix, target: Matrix, weights: Vector, folds: Codes) -> AuditRows:
@@ -92,12 +86,9 @@ class AuditRows:
         nothing = np.zeros(scores.shape[1])
         scores = scores + best_intercept(family, scores, target, np.maximum(weights, 0.0), nothing)
         slopes, bends = -family.gradient(scores, target), family.hessian_diagonal(scores, target)
-        ahead, behind = (family.gradient(scores + move, target) for move in (DIFFERENCE_WIDTH, -DIFFERENCE_WIDTH))
-        exact = bool(np.allclose((ahead - behind) / (2.0 * DIFFERENCE_WIDTH), bends, rtol=1e-3, atol=1e-6))
-        steps = AUDIT_NEWTON_STEPS if exact and not family.is_quadratic else 0
         losses, constant = family.loss(scores, target), family.best_constant(target, weights)
         explained = family.loss(np.broadcast_to(constant, scores.shape), target) - losses
-        return cls(family, scores, target, weights, folds, slopes, bends, losses, explained, steps)
+        return cls(family, scores, target, weights, folds, slopes, bends, losses, explained)
 
     def at(self, rows: Codes) -> AuditRows:
         """Return some of the rows."""
@@ -201,11 +192,13 @@ class _Curves:
         begin = np.zeros((AUDIT_FOLDS, 1, self.counts.shape[1], outputs)) if start is None else start
         middle = begin.mean(axis=0)
         point = np.broadcast_to(middle, self.totals.shape).copy()
-        longest = np.inf if family.link == "identity" else LONGEST_SCORE_STEP
-        for _ in range(self.rows.steps):
+        # never where the curvature may be a mere bound: steps from such a point are too short, and what it knows of a
+        # row would stay in the curve that is fitted without that row
+        is_exact = family.link != "identity" and not family.couples_outputs
+        for _ in range(AUDIT_NEWTON_STEPS if is_exact else 0):
             slopes, bends = self._sums(point)
             moved = self._solved(slopes.sum(axis=0), bends.sum(axis=0), point, middle)
-            point = point + np.clip(moved - point, -longest, longest)
+            point = point + np.clip(moved - point, -LONGEST_SCORE_STEP, LONGEST_SCORE_STEP)
         slopes, bends = self._sums(point)
         return self._solved(slopes.sum(axis=0) - slopes, bends.sum(axis=0) - bends, point, begin)
 

@@ -230,8 +230,7 @@ def unpacked_step(stored: StageResult, layout: Layout, outputs: int) -> tuple[Re
         and sums.at_knots.shape == (parts, knots)
     )
     require(right, "sums of another shape")
-    blocks = zip(layout.ramps, layout.roughness, layout.jumping, strict=True)
-    expected = [each.size if jumps else len(matrices) for each, matrices, jumps in blocks]
+    expected = [len(matrices) for matrices in layout.roughness]
     require([each.size for each in step.strengths] == expected, "strengths of other terms")
     held = np.einsum("pkk->pk", sums.grams)
     within = bool((sums.totals > 0.0).all() and (held <= SUM_FACTOR * sums.totals[:, None]).all())

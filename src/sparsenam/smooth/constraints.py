@@ -130,30 +130,6 @@ class TermCone:
         return sign * np.maximum(sign * beta, 0.0) if sign else beta
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Cone:
-    """The inequalities of all terms of a layout."""
-
-    layout: Layout
-    terms: tuple[TermCone, ...]
-
-    @classmethod
-    def of(cls, layout: Layout, shapes: Mapping[int, Shape]) -> Cone | None:
-        """Return the cone of the terms' shapes, by index; None where nothing is asked of any increment."""
-        if all(shape.is_free for shape in shapes.values()):
-            return None
-        given = ((ramps, shapes.get(term, Shape())) for term, ramps in enumerate(layout.ramps))
-        return cls(layout, tuple(TermCone.of(ramps, shape) for ramps, shape in given))
-
-    def inside(self, coefficients: Matrix) -> Matrix:
-        """Return coefficients (columns, outputs) without what rounding puts outside of a sign."""
-        return np.concatenate([term.inside(coefficients[place]) for term, place in self.parts()])
-
-    def parts(self) -> zip[tuple[TermCone, slice]]:
-        """Return the terms and their columns."""
-        return zip(self.terms, self.layout.slices, strict=True)
-
-
 def dense(product: object) -> Matrix:
     """Return a product with sparse matrices as an array."""
     return np.asarray(product, dtype=np.float64)
@@ -283,14 +259,26 @@ class Face:
         return replace(known, covariances=blocks, traces=tuple(traces))
 
 
-class ConeSolver:
-    """Minimises ½βᵀHβ - bᵀβ in a cone, again and again with other H and b, starting from the last coordinates at 0."""
+class Cone:
+    """The inequalities of all terms, whose shapes are given by index, and the minima of ½βᵀHβ - bᵀβ within them.
 
-    def __init__(self, cone: Cone, outputs: int) -> None:
-        self.cone = cone
-        self.bound: Mask = np.concatenate([term.bound for term in cone.terms])
-        self.directions = csr_array(block_diag([term.directions for term in cone.terms]))
-        self.zeros = [np.zeros(cone.layout.size, dtype=np.bool_) for _ in range(outputs)]
+    ``zeros`` has the coordinates that were at 0 in the last minimum of each output, where the next search starts.
+    """
+
+    def __init__(self, layout: Layout, shapes: Mapping[int, Shape]) -> None:
+        self.layout = layout
+        self.terms = [TermCone.of(ramps, shapes.get(term, Shape())) for term, ramps in enumerate(layout.ramps)]
+        self.bound: Mask = np.concatenate([term.bound for term in self.terms])
+        self.directions = csr_array(block_diag([term.directions for term in self.terms]))
+        self.zeros = dict[int, Mask]()
+
+    def parts(self) -> zip[tuple[TermCone, slice]]:
+        """Return the terms and their columns."""
+        return zip(self.terms, self.layout.slices, strict=True)
+
+    def inside(self, coefficients: Matrix) -> Matrix:
+        """Return coefficients (columns, outputs) without what rounding puts outside of a sign."""
+        return np.concatenate([term.inside(coefficients[place]) for term, place in self.parts()])
 
     def minimum(
         self, output: int, gram: Matrix, strengths: Sequence[Vector], noise: float, pull: Vector, start: Vector
@@ -301,14 +289,15 @@ class ConeSolver:
         once while their number falls, else the last of them alone: block principal pivoting (Júdice and Pires, 1994),
         which ends at the one solution.
         """
-        layout = self.cone.layout
+        layout = self.layout
         hessian = layout.added(gram / noise, layout.precisions(strengths))
         moment = pull + hessian @ start
-        parts = ((term.directions, hessian[place, place]) for term, place in self.cone.parts())
+        parts = ((term.directions, hessian[place, place]) for term, place in self.parts())
         curvatures = [dense(directions.T @ block @ directions).diagonal() for directions, block in parts]
         roots = np.sqrt(np.maximum(np.concatenate(curvatures), np.finfo(float).tiny))
-        zero, fewest, patience = self.zeros[output], layout.size + 1, EXCHANGE_PATIENCE
-        face = Face(self.cone, zero, gram, strengths, noise)
+        zero = self.zeros.get(output, np.zeros(layout.size, dtype=np.bool_))
+        fewest, patience = layout.size + 1, EXCHANGE_PATIENCE
+        face = Face(self, zero, gram, strengths, noise)
         beta, gamma = face.minimum(moment)
         for _ in range(EXCHANGES):
             # negative coordinates, and those at 0 that would rather not be, beyond rounding
@@ -322,7 +311,7 @@ class ConeSolver:
             if patience < 0:
                 wrong[: int(np.flatnonzero(wrong)[-1])] = False
             zero = zero ^ wrong
-            face = Face(self.cone, zero, gram, strengths, noise)
+            face = Face(self, zero, gram, strengths, noise)
             beta, gamma = face.minimum(moment)
         self.zeros[output] = zero
         return beta, face.spread()
