@@ -21,7 +21,7 @@ from sparsenam.discover.alternatives import Alternatives, find_alternatives
 from sparsenam.discover.question import question_of
 from sparsenam.discover.stability import Stability, measure_stability
 from sparsenam.errors import InputError, check_whole, describe
-from sparsenam.estimators.attributes import FromFit, kept_table, known_history, lacking_attribute, names_in
+from sparsenam.estimators.attributes import ELSEWHERE, FromFit, kept_table, known_history, names_in
 from sparsenam.explain import Explanation, LocalExplanation, explain, explain_rows
 from sparsenam.export import ModelFileError, save_fit
 from sparsenam.export.exporting import export_difference, portable, write_export
@@ -71,7 +71,9 @@ class FittedModel(SelectorMixin, BaseEstimator):
     if not TYPE_CHECKING:  # types know what there is
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise lacking_attribute(self, name, self._instead)
+            message, known = f"{type(self).__name__!r} object has no attribute {name!r}", ELSEWHERE | self._instead
+            message += f"; use {known[name]}" if name in known else ""
+            raise AttributeError(message, name=name, obj=self)
 
     def effects(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return each column's centred share of the linear predictor, 0 for dropped columns.

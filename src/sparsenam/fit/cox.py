@@ -236,15 +236,10 @@ class CoxProblem(FamilyProblem):
             fitted = fitter.fit(self._at(scores, total).take(indices), context.within(f"iteration{number}"))
             return fitted, self.scores(fitted.model)[:, 0]
 
-        return self._alternate(step, start, fitter.is_exact, context)
+        return alternate(self._likelihood, step, start, exact=fitter.is_exact, out_of_time=context.clock.passed)
 
-    def _alternate(
-        self, step: Callable[[Vector, int], tuple[Result, Vector]], start: Vector, exact: bool, context: Context
-    ) -> tuple[Result, Vector]:
-        def likelihood(scores: Vector) -> float:
-            return self.risk_sets.hazard(scores, self.ties).log_likelihood
-
-        return alternate(likelihood, step, start, exact=exact, out_of_time=context.clock.passed)
+    def _likelihood(self, scores: Vector) -> float:
+        return self.risk_sets.hazard(scores, self.ties).log_likelihood
 
     def _solve(self, task: ConvexTask, alpha: float, context: Context) -> tuple[Choice, Vector]:
         """Alternate the hazard with the penalised solution at an alpha; return it and its scores (rows,)."""
@@ -255,7 +250,8 @@ class CoxProblem(FamilyProblem):
             choice = choose_at(task.with_sample(sample), alpha, context, COX_GAP if exact else COX_GAP_IN_SINGLE)
             return choice, choice.point.scores(choice.task.design)[:, 0]
 
-        return self._alternate(step, self._no_scores(), exact, context)
+        start, out_of_time = self._no_scores(), context.clock.passed
+        return alternate(self._likelihood, step, start, exact=exact, out_of_time=out_of_time)
 
 
 def cox_problem(
