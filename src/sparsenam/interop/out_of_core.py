@@ -67,8 +67,8 @@ def predict_table(
     check_word("method", method, METHODS)
     found = source_of(source)
     if found is None:
-        remedy = f"call its {method} for a table in memory"
-        raise InputError(describe("source", "files of Parquet, or a table of Dask or Spark", _kind(source), remedy))
+        got, remedy = f"{type(source).__module__}.{type(source).__name__}", f"call its {method} for a table in memory"
+        raise InputError(describe("source", "files of Parquet, or a table of Dask or Spark", got, remedy))
     predictor = _predictor(model, method)
     if found.engine == "arrow":
         if to is None:
@@ -240,7 +240,3 @@ def _by_spark(predictor: Predictor, frame: pyspark.sql.DataFrame) -> pyspark.sql
             yield from table.rename_columns([f"c{index}" for index in range(len(everything))]).to_batches()
 
     return source.mapInArrow(over, schema).toDF(*everything)
-
-
-def _kind(source: object) -> str:
-    return f"{type(source).__module__}.{type(source).__name__}"

@@ -268,15 +268,14 @@ def run(
 
     ``stage`` names the training in the resume file, where a fit has one.
     """
-    first = Epoch(0, float("inf"), 0.0, start)
-    journal, kept = Journal(first, first, []), context.recall(stage)
-    basis = "" if context.resume is None else _basis(problem, start)
-    if kept is not None and kept.facts.get("basis") == basis:
+    first, kept = Epoch(0, float("inf"), 0.0, start), context.recall(stage)
+    journal = Journal(first, first, [], "" if context.resume is None else _basis(problem, start))
+    if kept is not None and kept.facts.get("basis") == journal.basis:
         with context.reading(stage):
             journal = read_journal(kept, start, plan.solver)
     journals = _journals(problem, journal, plan, context, validate)
     if context.resume is not None:
-        journals = stored(journals, context, stage, basis)
+        journals = stored(journals, context, stage)
     for journal in journals:  # noqa: B007 - the last one counts
         pass
     chosen = journal.last if validate is None else journal.best
@@ -336,7 +335,7 @@ def _journals(
                 best = last
             numbers = last.number, last.loss, last.penalty, validation, last.n_active, last.rate, last.seconds
             history.append(HistoryEntry(*numbers))
-            yield Journal(last, best, history)
+            yield Journal(last, best, history, journal.basis)
             if searches_step:
                 converged = last.stationarity is not None and last.stationarity <= plan.tol
             else:
@@ -347,7 +346,7 @@ def _journals(
             return
         again = reactivated(problem, last.parameters, max(last.rate, 1e-6)) if plan.solver.proximal else None
         if again is None:
-            yield Journal(last, best, history, finished=True)
+            yield Journal(last, best, history, journal.basis, finished=True)
             return
         last = Epoch(last.number, last.loss, last.penalty, again)
         stopping.waited, stalled = 0, False

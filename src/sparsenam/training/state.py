@@ -136,23 +136,23 @@ class Journal:
     last: Epoch
     best: Epoch
     history: History
-    finished: bool = False
     basis: str = ""
+    finished: bool = False
 
 
-def stored(journals: Iterable[Journal], context: Context, stage: str, basis: str) -> Iterator[Journal]:
+def stored(journals: Iterable[Journal], context: Context, stage: str) -> Iterator[Journal]:
     """Pass the journals on and store one every few seconds, and the last."""
     journal, moment = None, time.monotonic()
     try:
         for latest in journals:
             journal = latest if latest.last.whole else journal
             if journal is not None and time.monotonic() - moment >= SECONDS_BETWEEN:
-                _keep(context, stage, basis, journal)
+                _keep(context, stage, journal)
                 moment = time.monotonic()
             yield latest
     finally:  # an interrupted fit keeps its last whole epoch too
         if journal is not None:
-            _keep(context, stage, basis, journal)
+            _keep(context, stage, journal)
 
 
 def read_journal(kept: StageResult, start: Parameters, solver: Solver) -> Journal:
@@ -201,7 +201,7 @@ def _memory_shapes(solver: Solver, start: Parameters, theta: tuple[int, int]) ->
     return [[tuple(each.shape) for each in solver.rule(part, Memory()).memory.tensors] for part in gradients]
 
 
-def _keep(context: Context, stage: str, basis: str, journal: Journal) -> None:
+def _keep(context: Context, stage: str, journal: Journal) -> None:
     reached = [entry for entry in journal.history if entry.epoch <= journal.last.number]
-    facts, arrays = pack(replace(journal, history=reached, basis=basis))
+    facts, arrays = pack(replace(journal, history=reached))
     context.keep(stage, StageResult(arrays, facts))

@@ -99,21 +99,16 @@ def _platt(family: Family, scores: Matrix, target: Matrix) -> Correction:
     outputs = scores.shape[1]
     shared = family.couples_outputs and outputs > 1
 
-    def parts(point: Vector) -> tuple[Vector, Vector]:
-        slope: Vector = point[outputs] * np.ones(outputs) if shared else point[outputs:]
-        return point[:outputs], slope
-
     def cost(point: Vector) -> tuple[float, Vector]:
-        shift, slope = parts(point)
-        moved = shift + slope * scores
+        moved = point[:outputs] + point[outputs:] * scores
         pull = family.gradient(moved, target) / len(scores)
-        by_slope = np.sum(pull * scores, axis=0)
-        slopes = np.array([by_slope.sum()]) if shared else by_slope
+        slopes = np.sum(pull * scores, axis=0)
+        slopes = slopes.sum(keepdims=True) if shared else slopes
         return float(np.mean(family.loss(moved, target))), np.concatenate([pull.sum(axis=0), slopes])
 
     start = np.concatenate([np.zeros(outputs), np.ones(1 if shared else outputs)])
-    shift, slope = parts(np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B").x, dtype=np.float64))
-    return tuple(np.array([value]) for value in shift), tuple(np.array([value]) for value in slope)
+    found = np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B").x, dtype=np.float64)
+    return tuple(found[:outputs, None]), tuple(np.broadcast_to(found[outputs:], outputs)[:, None])
 
 
 def class_errors(family: Family, scores: Matrix, target: Matrix, inflation: float) -> tuple[Matrix, Reliability]:
