@@ -57,7 +57,7 @@ def in_double_precision(alpha):
     with joined_processes() as processes:
         outcome = run(replace(problem, processes=processes), start, plan, Context(Streams(0)))
     found = outcome.parameters
-    return np.concatenate([found.complete().numpy().ravel(), found.intercept.numpy(), found.active])
+    return np.concatenate([found.theta.numpy().ravel(), found.intercept.numpy(), found.active])
 
 
 def fitted(frame=None, y="y", alpha=0.02, random_state=0, max_seconds=None, **network):

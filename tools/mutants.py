@@ -67,8 +67,8 @@ MUTANTS = (
     Mutant(
         "alpha of the first fit",
         "src/sparsenam/fit/networks.py",
-        "alpha=penalty.first_alpha(self.alpha)",
-        "alpha=self.alpha",
+        "alpha=on_terms.first_alpha(alpha)",
+        "alpha=alpha",
         (PENALTIES, "-k", "first_fit_of"),
     ),
     Mutant(
@@ -118,8 +118,8 @@ MUTANTS = (
     Mutant(
         "dual point of free groups",
         PROBLEM,
-        "if (free := _free",
-        "if 0 and (free := _free",
+        "    if free.size:",
+        "    if 0 and free.size:",
         (OPTIMUM, "-k", "empty_solution"),
     ),
     Mutant(
@@ -265,8 +265,8 @@ MUTANTS = (
     Mutant(
         "stationarity of zero groups",
         "src/sparsenam/training/run.py",
-        "theta = parameters.complete().double()\n",
-        "problem, theta = problem.restricted_to(parameters.active), parameters.theta.double()\n",
+        "theta = parameters.theta.double()\n",
+        "problem, theta = problem.restricted_to(parameters.active), parameters.of_active.double()\n",
         ("tests/limits/test_stationarity.py", "-k", "zero"),
     ),
     # --- false discoveries

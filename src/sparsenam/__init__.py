@@ -6,10 +6,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as in typing, which is not loaded: the command must hear Ctrl-C at once
 if TYPE_CHECKING:
-    from os import PathLike
-
     from sparsenam.estimators import (
-        AdditiveEstimator,
         FDRSelector,
         Network,
         RandomFeatureSNAMClassifier,
@@ -18,6 +15,7 @@ if TYPE_CHECKING:
         SNAMRegressor,
         SNAMSurvival,
         compare,
+        load,
         random_feature_path,
         snam_path,
         survival_target,
@@ -53,19 +51,3 @@ def __getattr__(name: str) -> object:
         package = {"FDR": "selection", "predict_table": "interop.out_of_core"}.get(name, "estimators")
         return getattr(import_module(f"sparsenam.{package}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def load(path: str | PathLike[str]) -> AdditiveEstimator:
-    """Return the fitted estimator that its ``save`` wrote into a file; it predicts the same to the bit.
-
-    A file holds data only, so that loading runs none of its content. What is not in it: ``path_``, the losses of
-    single rows in ``cv_curve_``, and settings that are code.
-
-    Raises
-    ------
-    sparsenam.export.ModelFileError
-        When the file is damaged, changed or of an unknown version.
-    """
-    from sparsenam.estimators.models import load_model
-
-    return load_model(path)

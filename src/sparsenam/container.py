@@ -71,33 +71,27 @@ class ForeignFileError(RefusalError):
     """A file is of another kind."""
 
 
-def packed(document: object, tensors: Mapping[str, Numeric], *, finite: bool = True) -> tuple[bytes, ...]:
-    """Return the parts of a file with a document and tensors; raise `RefusalError` for what no file can hold.
-
-    ``finite`` says whether every number of the document must be finite.
-    """
-    header, data = _header(document, tensors, finite)
+def packed(document: object, tensors: Mapping[str, Numeric]) -> tuple[bytes, ...]:
+    """Return the parts of a file with a document and tensors; raise `RefusalError` for what no file can hold."""
+    header, data = _header(document, tensors)
     if len(header) > MOST_HEADER or len(data) > MOST_DATA:
         raise RefusalError(f"{len(header)} bytes of names and settings and {len(data)} bytes of numbers")
     length = len(header).to_bytes(8, "little")
     return length, header[: DIGEST.start], _digest(header, data), header[DIGEST.stop :], data
 
 
-def unpacked(path: Path, *, finite: bool = True) -> tuple[dict[str, Json], Tensors]:
-    """Return the document and the tensors of a file; raise `RefusalError` unless it is whole and plain.
-
-    ``finite`` says whether every number must be finite.
-    """
+def unpacked(path: Path) -> tuple[dict[str, Json], Tensors]:
+    """Return the document and the tensors of a file; raise `RefusalError` unless it is whole, plain and finite."""
     with path.open("rb") as file:
         if not START.startswith(file.read(8 + len(START))[8:]):  # a file that was cut short may be one
             raise ForeignFileError("a file of another kind")
         file.seek(0)
-        return _read(file, finite)
+        return _read(file)
 
 
-def _header(document: object, tensors: Mapping[str, Numeric], finite: bool) -> tuple[bytes, bytes]:
+def _header(document: object, tensors: Mapping[str, Numeric]) -> tuple[bytes, bytes]:
     names = {np.dtype(stored).name: kind for kind, stored in TYPES.items()}
-    content = compact_json(document, finite=finite)
+    content = compact_json(document)
     measure_json(content)
     entries: dict[str, object] = {"__metadata__": {"sha256": "0" * 64, "sparsenam": content.decode()}}
     parts: list[bytes] = []
@@ -113,7 +107,7 @@ def _header(document: object, tensors: Mapping[str, Numeric], finite: bool) -> t
     return header + b" " * (-len(header) % 8), b"".join(parts)
 
 
-def _read(file: BinaryIO, finite: bool) -> tuple[dict[str, Json], Tensors]:
+def _read(file: BinaryIO) -> tuple[dict[str, Json], Tensors]:
     size = os.fstat(file.fileno()).st_size
     require(size > 8 + DIGEST.stop, f"one of {size} bytes")
     length = int.from_bytes(file.read(8), "little")
@@ -128,9 +122,9 @@ def _read(file: BinaryIO, finite: bool) -> tuple[dict[str, Json], Tensors]:
     content = metadata.pop("sparsenam")
     if not isinstance(content, str):
         raise RefusalError("a header without a document")
-    document = parse_object(content, finite=finite)
+    document = parse_object(content)
     del content
-    return document, _tensors(entries, data, finite)
+    return document, _tensors(entries, data)
 
 
 def _digest(header: bytes, data: bytes) -> bytes:
@@ -141,7 +135,7 @@ def _digest(header: bytes, data: bytes) -> bytes:
     return digest.hexdigest().encode()
 
 
-def _tensors(entries: Mapping[str, Json], data: bytes, finite: bool) -> Tensors:
+def _tensors(entries: Mapping[str, Json], data: bytes) -> Tensors:
     """Return the tensors, which must fill the data one after the other."""
     found: Tensors = {}
     end = 0
@@ -158,14 +152,13 @@ def _tensors(entries: Mapping[str, Json], data: bytes, finite: bool) -> Tensors:
         require(offsets == [end, end + size * count] and offsets[1] <= len(data), damage)
         flat = np.frombuffer(data, stored, count, end)
         found[name] = flat.astype(flat.dtype.newbyteorder("=")).reshape(shape)
-        sound = not finite or bool(np.isfinite(found[name]).all())
-        require(sound, f"numbers that are not finite in the tensor {name[:40]!r}")
+        require(bool(np.isfinite(found[name]).all()), f"numbers that are not finite in the tensor {name[:40]!r}")
         end = offsets[1]
     require(end == len(data), "bytes that belong to no tensor")
     return found
 
 
-def parse_object(content: bytes | str, *, finite: bool = True) -> dict[str, Json]:
+def parse_object(content: bytes | str) -> dict[str, Json]:
     """Return the JSON object in some text; raise `RefusalError` unless it is plain, of moderate size and depth."""
     require(content.isascii(), "a header that is not ASCII")  # one other character would make all four times as long
     written, read = measure_json(content.encode() if isinstance(content, str) else content), 0
@@ -175,9 +168,8 @@ def parse_object(content: bytes | str, *, finite: bool = True) -> dict[str, Json
         read += len(found)
         return found
 
-    constant = _refuse_constant if finite else float
     try:
-        value: object = json.loads(content, parse_constant=constant, object_hook=counted)
+        value: object = json.loads(content, parse_constant=_refuse_constant, object_hook=counted)
     except (ValueError, RecursionError) as error:
         raise RefusalError(f"a header that is not JSON ({str(error)[:80]})") from error
     if not is_object(value):
@@ -186,18 +178,16 @@ def parse_object(content: bytes | str, *, finite: bool = True) -> dict[str, Json
     return value
 
 
-def compact_json(value: object, *, finite: bool = True) -> bytes:
+def compact_json(value: object) -> bytes:
     """Return the value as JSON, the same text for the same value."""
     try:
-        return json.dumps(value, allow_nan=not finite, separators=(",", ":")).encode()
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
     except (ValueError, RecursionError) as error:
         raise RefusalError(f"what JSON cannot hold ({str(error)[:80]})") from error
 
 
 def measure_json(content: bytes) -> int:
     """Return the number of keys; raise `RefusalError` for JSON that is nested too deep or has too many values.
-
-    Takes time and memory in proportion to the text.
 
     Two backslashes are one character of a text, and so are a backslash and a quote; without them every quote begins or
     ends a text. Brackets and commas count between texts.

@@ -208,7 +208,7 @@ class ResumeFile:
         try:
             if not self.path.exists():
                 return
-            document, arrays = unpacked(self.path, finite=False)
+            document, arrays = unpacked(self.path)
             found = unpack(Checkpoint, document)
             stages = {name: StageResult(_inside(arrays, name), facts) for name, facts in found.stages.items()}
             known = sum(len(kept.arrays) for kept in stages.values())
@@ -245,7 +245,7 @@ class ResumeFile:
         stages = {name: dict(kept.facts) for name, kept in self._stages.items()}
         document = Checkpoint("checkpoint", SCHEMA, self._identity, stages)
         try:
-            write_atomically(self.path, *packed(pack(document)[0], everything, finite=False))
+            write_atomically(self.path, *packed(pack(document)[0], everything))
         except (RefusalError, OSError) as error:
             if not self._warned:
                 self._warned = True

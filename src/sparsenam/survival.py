@@ -169,45 +169,26 @@ def concordance(event: NDArray[np.bool_], time: Vector, risk: Vector, weights: V
     weights = np.ones(time.size) if weights is None else np.asarray(weights, dtype=np.float64)
     rank = np.unique(risk, return_inverse=True)[1]
     moment = np.unique(np.column_stack([time, ~event]), axis=0, return_inverse=True)[1].ravel()
-    # events at one moment are no pair: in the order of their risk none of them counts as concordant
-    order = np.lexsort([rank, moment])
-    event, rank, moment, weights = event[order], rank[order], moment[order], weights[order]
     firsts = np.where(event, weights, 0.0)
     everything = np.zeros_like(moment)
     pairs = _later_pairs(everything, moment, firsts, weights)
     if pairs <= 0:
         raise InputError(describe("y", "a row with the event before another ends", "none", "give more rows"))
-    tied = _later_pairs(rank, moment, firsts, weights)
-    return float((_inversions(rank, firsts, weights) + 0.5 * tied) / pairs)
+    tied, ordered = _later_pairs(rank, moment, firsts, weights), 0.0
+    for bit in range(int(rank.max()).bit_length()):  # of two ranks, the larger has the highest bit that is not equal
+        high = (rank >> bit) % 2 == 1
+        ordered += _later_pairs(rank >> (bit + 1), moment, np.where(high, firsts, 0.0), np.where(high, 0.0, weights))
+    return (ordered + 0.5 * tied) / pairs
 
 
 def _later_pairs(group: NDArray[np.intp], moment: NDArray[np.intp], firsts: Vector, weights: Vector) -> float:
     """Return Σ firstsᵢ wⱼ over the pairs of one group with momentᵢ < momentⱼ."""
     order = np.lexsort([-moment, group])
-    key = group[order] * (moment.max() + 1) - moment[order]
+    groups = group[order]
+    latest_first = groups * (moment.max() + 1) - moment[order]
     before = np.concatenate([[0.0], np.cumsum(weights[order])])
-    return float(firsts[order] @ (before[_first_of_its_kind(key)] - before[_first_of_its_kind(group[order])]))
-
-
-def _first_of_its_kind(ascending: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return for each index the first one that holds the same number."""
-    return np.asarray(np.searchsorted(ascending, ascending, side="left"), dtype=np.intp)
-
-
-def _inversions(rank: NDArray[np.intp], firsts: Vector, weights: Vector) -> float:
-    """Return Σ firstsᵢ wⱼ over i < j with rankᵢ > rankⱼ: a merge sort whose merges of one size are done at once."""
-    index, total, width = np.arange(rank.size), 0.0, 1
-    while width < rank.size:
-        is_right = (index // width) % 2
-        block = index // (2 * width)
-        order = np.lexsort([is_right, rank, block])  # at equal ranks left first: a tie is no inversion
-        rights = np.where(is_right == 1, weights, 0.0)[order]
-        before = np.cumsum(rights) - rights
-        lefts = np.where(is_right == 0, firsts, 0.0)[order]
-        begins = before[block * 2 * width]  # sorting moves nothing from block to block
-        total += float(lefts @ (before - begins))
-        width *= 2
-    return total
+    later, others = (before[np.searchsorted(each, each, side="left")] for each in (latest_first, groups))
+    return float(firsts[order] @ (later - others))
 
 
 REMEDY = "make y with sparsenam.survival_target(event, time)"

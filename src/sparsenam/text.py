@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 from unicodedata import east_asian_width
 
 from sparsenam.codec import to_plain
-from sparsenam.tables.text import EPOCH
+from sparsenam.tables.text import EPOCH, number_in
 
 if TYPE_CHECKING:
     from sparsenam.families import Response
@@ -27,6 +27,7 @@ TIMES = " × "  # between the two columns of a pair
 MOST_DAYS = 700_000  # either side of 1970; Python's dates end soon after
 WIDEST_CELL = 40  # characters of a printed cell
 FINDINGS_SHOWN = 30  # columns in the table of a finding
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet may take for the start of a formula
 _WIDE = frozenset("MWmw@%")
 
 
@@ -64,6 +65,11 @@ def whole_text(count: float) -> str:
 def share_text(share: float) -> str:
     """Return a share as whole per cent."""
     return f"{100 * share:.0f} %"
+
+
+def no_formula(text: str) -> str:
+    """Return a cell with an apostrophe before it where a spreadsheet would run it; a number is none that it runs."""
+    return f"'{text}" if text.startswith(FORMULA_STARTS) and number_in(text) is None else text
 
 
 def count_text(count: int, noun: str) -> str:

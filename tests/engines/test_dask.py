@@ -107,8 +107,8 @@ def test_few_tasks_are_under_way_at_once():
 
 
 def test_a_sentence_of_the_function_comes_from_the_worker():
-    with cluster_in_this_process() as (_, client), pytest.raises(InputError, match=r"^y: expected numbers"):
-        dask_blocks(frame_of(), COLUMNS, client=client).reduce(refused, None)
+    with cluster_in_this_process(), pytest.raises(InputError, match=r"^y: expected numbers"):
+        dask_blocks(frame_of(), COLUMNS).reduce(refused, None)
 
 
 def test_a_large_result_is_waited_for_and_an_error_of_the_function_is_not():
@@ -122,16 +122,17 @@ def test_a_large_result_is_waited_for_and_an_error_of_the_function_is_not():
 
     answers.result = result
     client = SimpleNamespace(nthreads=lambda: {"worker": 1})
-    assert clusters._result(answers, client, 30.0) == "arrived"
+    assert clusters._result(answers, client) == "arrived"
     assert answers.asked == [1.0, 2.0, 4.0]
     answers.status = "error"
     with pytest.raises(TimeoutError, match="of the function"):
-        clusters._result(answers, client, 30.0)
+        clusters._result(answers, client)
 
 
-def test_a_cluster_without_workers_is_one_sentence():
+def test_a_cluster_without_workers_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(clusters, "SECONDS_WITHOUT_WORKER", 1.0)
     with cluster_in_this_process() as (cluster, _):
-        blocks = dask_blocks(frame_of(), COLUMNS, patience=1.0)
+        blocks = dask_blocks(frame_of(), COLUMNS)
         cluster.scale(0)
         cluster.sync(cluster._correct_state)
         with pytest.raises(ClusterError, match=r"^Dask cluster: expected at least one worker, got none for 1 seconds"):

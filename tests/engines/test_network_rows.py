@@ -126,7 +126,7 @@ def test_value_gradient_and_stationarity_over_blocks_are_those_in_memory(height)
     found, expected = (one.gradient(start.theta, start.intercept) for one in (outside, problem))
     torch.testing.assert_close(found.theta, expected.theta, rtol=1e-10, atol=1e-12)
     assert found.loss == pytest.approx(expected.loss, rel=1e-12)
-    some = replace(start, theta=start.theta[[0, 2]], active=np.array([0, 2]))
+    some = replace(start, active=np.array([0, 2]))
     stationarities = [measure_stationarity(one, some, 1e-3) for one in (outside, problem)]
     assert stationarities[0] == pytest.approx(stationarities[1], rel=1e-9)
 
@@ -137,8 +137,8 @@ def test_one_block_of_all_rows_is_trained_as_a_table_in_memory():
     found, expected = (run(one, start, plan, Context(Streams(0))) for one in (in_blocks(problem, 90), problem))
     np.testing.assert_array_equal(found.parameters.active, expected.parameters.active)
     assert found.parameters.active.size == 2  # a group became zero on the way
-    torch.testing.assert_close(found.parameters.complete(), expected.parameters.complete(), rtol=1e-9, atol=1e-12)
-    losses = [[entry["loss"] for entry in outcome.history] for outcome in (found, expected)]
+    torch.testing.assert_close(found.parameters.theta, expected.parameters.theta, rtol=1e-9, atol=1e-12)
+    losses = [[entry.loss for entry in outcome.history] for outcome in (found, expected)]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-9)
 
 
@@ -147,7 +147,7 @@ def test_a_group_that_becomes_zero_within_an_epoch_is_gone_from_its_later_blocks
     plan = TrainingPlan(SOLVERS["prox_adam"], SCHEDULES["constant"], 0.02, 8, 15, 1000, 1e-4)
     outcome = run(in_blocks(problem, 20), start, plan, Context(Streams(0)))
     assert outcome.parameters.active.size < 3
-    assert outcome.history[-1]["terms"] == outcome.parameters.active.size
+    assert outcome.history[-1].terms == outcome.parameters.active.size
 
 
 # --- fits

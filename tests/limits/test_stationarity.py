@@ -1,5 +1,7 @@
 """A proximal fit run to convergence ends where its objective is stationary, whatever the penalty."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from sparsenam.networks import MLPBank
 from sparsenam.penalties import PENALTIES, GroupLasso
 from sparsenam.training.problem import Problem
 from sparsenam.training.run import measure_stationarity
-from sparsenam.training.state import Parameters, deactivated
+from sparsenam.training.state import Parameters
 
 TOLERANCE = 1e-4
 
@@ -69,7 +71,7 @@ def test_terms_at_zero_count_for_stationarity():
         n_terms=4,
     )
     whole = Parameters.starting_from(theta, torch.zeros(1, dtype=torch.float64))
-    dormant = deactivated(whole, np.array([False, False, True, True]))
+    dormant = replace(whole, active=np.array([0, 1]))
     # at zero the condition is ‖gradient‖ ≤ α: beyond it the step goes along the gradient, shorter by α
     pull = problem.gradient(theta, whole.intercept).theta[2, output]
     excess = float((pull * (1.0 - 0.01 / pull.norm())).abs().max())

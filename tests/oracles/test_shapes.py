@@ -7,7 +7,7 @@ from scipy.sparse import block_diag
 
 from sparsenam.convex.ramps import place_ramps
 from sparsenam.families import Gaussian
-from sparsenam.smooth.constraints import Cone, ConeSolver, read_shape
+from sparsenam.smooth.constraints import Cone, read_shape
 from sparsenam.smooth.design import Layout
 from sparsenam.smooth.engine import SmoothProblem, SquaredRows
 from sparsenam.smooth.fit import MemoryRows
@@ -59,7 +59,7 @@ def test_the_minimum_in_a_cone_is_that_of_a_general_solver(names, seed):
     moment, hessian = squares.moment[:, 0] / noise, squares.gram.matrix / noise
     for place, precision in zip(layout.slices, layout.precisions(strengths), strict=True):
         hessian[place, place] += precision
-    solver = ConeSolver(Cone.of(layout, shapes), 1)
+    solver = Cone(layout, shapes)
     start = np.random.default_rng(2).standard_normal(layout.size)  # b = pull + H start: any start gives the same
     found, _ = solver.minimum(0, squares.gram.matrix, strengths, noise, moment - hessian @ start, start)
     wanted = by_general_solver(layout, shapes, hessian, moment)
@@ -71,16 +71,15 @@ def test_the_minimum_in_a_cone_is_that_of_a_general_solver(names, seed):
 
 def test_covariances_are_those_of_the_free_directions():
     layout, shapes, strengths, noise, squares = problem(["increasing", "convex"], 0)
-    cone = Cone.of(layout, shapes)
-    solver = ConeSolver(cone, 1)
-    _, found = solver.minimum(
+    cone = Cone(layout, shapes)
+    _, found = cone.minimum(
         0, squares.gram.matrix, strengths, noise, squares.moment[:, 0] / noise, np.zeros(layout.size)
     )
     hessian = squares.gram.matrix / noise
     for place, precision in zip(layout.slices, layout.precisions(strengths), strict=True):
         hessian[place, place] += precision
     directions = block_diag([term.directions.toarray() for term in cone.terms]).toarray()
-    normals = np.linalg.inv(directions)[solver.zeros[0]]
+    normals = np.linalg.inv(directions)[cone.zeros[0]]
     free = np.linalg.svd(normals)[2][np.linalg.matrix_rank(normals) :].T
     covariance = free @ np.linalg.inv(free.T @ hessian @ free) @ free.T
     for term, place in enumerate(layout.slices):

@@ -86,8 +86,10 @@ def test_wrapping_and_unwrapping_unit_functions_keeps_the_centred_effects():
     centred = raw - raw.mean(1, keepdim=True)
     wrapped = bank.wrap(theta, x)
     torch.testing.assert_close(bank.effects(wrapped, x), centred)
-    again = inner.effects(bank.unwrap(wrapped, x), x)
+    unwrapped, beyond = bank.unwrap(wrapped, x)
+    again = inner.effects(unwrapped, x)
     torch.testing.assert_close(again - again.mean(1, keepdim=True), centred)
+    torch.testing.assert_close(again.sum(0) - beyond, centred.sum(0))
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,8 @@ def test_smooth_sub_networks_say_that_they_have_no_knots_and_are_asked_themselve
         _ = model.curves
     table = table_for(model, 100, 3.0)
     networks = random_networks(activation, (8,))
-    by_hand = networks.bank.values(networks.theta, networks.scaling.apply(table[:, model.terms]).T)
+    scaled = networks.scaling.apply(table[:, model.terms]).T
+    by_hand = networks.bank.arguments(networks.theta, scaled, len(networks.bank.hidden))
     expected = (by_hand - networks.offsets[:, None]) * networks.unit
     np.testing.assert_array_equal(model.kept_effects(table), expected.swapaxes(0, 1))
 

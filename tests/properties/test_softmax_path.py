@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from convex_cases import family_of, grouped, objective, target_of
 from sparsenam.convex import alpha_max, convex_path
 from sparsenam.convex import newton as newton_solver
-from sparsenam.convex.newton import RowModel, descend_on_rows, shrunk
+from sparsenam.convex.newton import RowModel, shrunk
 from sparsenam.convex.problem import convex_problem
 from sparsenam.families import Multinomial
 from sparsenam.penalties import GroupElasticNet, GroupLasso
@@ -118,9 +118,9 @@ def test_a_smooth_model_on_the_rows_is_solved_as_its_equations_are():
     generator = np.random.default_rng(0)
     columns, bends = generator.normal(size=(6, 30)), generator.uniform(0.5, 2.0, (1, 1, 30))
     residuals, theta = generator.normal(size=(1, 1, 30)), np.zeros((1, 1, 3, 2))
-    model = RowModel(residuals, bends, bends, None)
+    model = RowModel(residuals.copy(), bends, bends, None)
     inverse = np.full((1, 1, 1), 1 / bends.sum())
-    shift = descend_on_rows(model, inverse, columns, theta, np.zeros((1, 3)), 0.0, 1e-20, 2000)
+    shift = model.descend(inverse, columns, theta, np.zeros((1, 3)), 0.0, 1e-20, 2000)
     table = np.concatenate([columns, np.ones((1, 30))])
     expected = np.linalg.solve(table * bends[0] @ table.T, table @ residuals[0, 0])
     np.testing.assert_allclose(np.append(theta, shift), expected, atol=1e-8)

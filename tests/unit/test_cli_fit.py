@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -192,6 +193,9 @@ def test_report_is_written_with_and_without_a_table(houses, fitted, tmp_path):
         result = invoke("report", fitted[0] / "model.snam", *words, "--out", out)
         assert result.exit_code == 0, result.output
         assert "zone" in out.read_text()
+    chosen = invoke("report", fitted[0] / "model.snam", houses, "--rows", "3,7", "--out", tmp_path / "rows.html")
+    assert chosen.exit_code == 0, chosen.output
+    assert re.findall(r'Row <bdi class="name">(\d+)</bdi>', (tmp_path / "rows.html").read_text()) == ["3", "7"]
 
 
 def test_path_starts_empty_and_names_each_column_once_as_it_enters(houses):

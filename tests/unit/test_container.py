@@ -161,7 +161,7 @@ def saved(table, tmp_path_factory):
 def test_labels_never_take_much_more_than_the_file(labels, saved, tmp_path):
     document, entries, data = parts_of(saved.read_bytes())
     document["response"]["classes"] = {"type": "text10000", "values": labels}
-    document["model"]["family"]["name"] = "multinomial"
+    document["model"]["family"]["type"] = "Multinomial"
     (tmp_path / "model.snam").write_bytes(sign(document, entries, data))
     assert "class labels" in refused_with_little_memory(tmp_path / "model.snam", 24)
 
@@ -299,7 +299,7 @@ def beyond_the_terms(document, arrays):
 
 
 def whole_numbers(document, arrays):
-    arrays["train:last.parameters.last"] = arrays["train:last.parameters.last"].astype(np.int64)
+    arrays["train:last.parameters.theta"] = arrays["train:last.parameters.theta"].astype(np.int64)
 
 
 def no_numbers(document, arrays):
@@ -332,10 +332,10 @@ def nothing_of_the_last(document, arrays):
     ],
 )
 def test_a_checkpoint_that_was_signed_again_with_other_shapes_is_refused(lie, trained, table, tmp_path):
-    document, arrays = unpacked(trained[1], finite=False)
+    document, arrays = unpacked(trained[1])
     lie(document, arrays)
     path = tmp_path / "fit.checkpoint"
-    path.write_bytes(b"".join(packed(document, arrays, finite=False)))
+    path.write_bytes(b"".join(packed(document, arrays)))
     with pytest.raises(CheckpointError) as caught:
         with_checkpoint(path, max_epochs=9).fit(*table)
     assert is_one_sentence(caught.value, path)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from smooth_cases import scores_of
 from sparsenam import SNAMClassifier, SNAMRegressor, SNAMSurvival, load, survival_target
 from sparsenam.context import Context, Streams
 from sparsenam.errors import InputError
@@ -143,7 +144,7 @@ def test_steps_fit_jumps_better_than_a_curve_does():
         target = (truth + 0.5 * generator.normal(size=1500))[:, None]
         for name in errors:
             fit = smooth_fit(x, target, np.ones(1500), Gaussian(), shapes={0: read_shape(name, "")}, context=CONTEXT)
-            errors[name] += np.mean((fit.scores(x)[:, 0] - truth) ** 2)
+            errors[name] += np.mean((scores_of(fit, x)[:, 0] - truth) ** 2)
     assert errors["steps"] < 0.8 * errors["smooth"]
 
 

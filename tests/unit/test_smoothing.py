@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from smooth_cases import scores_of
 from sparsenam.context import Clock, Context, Streams
 from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial, Poisson
 from sparsenam.smooth.engine import SmoothProblem
@@ -48,7 +49,7 @@ def test_sine_is_recovered_and_a_line_needs_about_one_degree_of_freedom():
     truth = np.sin(2 * x[0]) + x[1]
     target = (truth + 0.5 * generator.standard_normal(1000))[:, None]
     fit = smooth_fit(x, target, np.ones(1000), Gaussian(), context=CONTEXT)
-    assert np.mean((fit.scores(x)[:, 0] - truth) ** 2) < 0.01
+    assert np.mean((scores_of(fit, x)[:, 0] - truth) ** 2) < 0.01
     assert 0.9 < fit.degrees_of_freedom[1] < 3.0
     assert fit.degrees_of_freedom[0] > 4.0
     assert abs(fit.noise - 0.25) < 0.03
@@ -61,7 +62,7 @@ def test_integer_weights_are_repeated_rows(family):
     weighted = smooth_fit(x, target, weights.astype(float), family, context=CONTEXT)
     rows = np.repeat(np.arange(120), weights)
     repeated = smooth_fit(x[:, rows], target[rows], np.ones(rows.size), family, context=CONTEXT)
-    assert np.allclose(weighted.scores(x), repeated.scores(x), atol=1e-5)
+    assert np.allclose(scores_of(weighted, x), scores_of(repeated, x), atol=1e-5)
     assert np.allclose(weighted.degrees_of_freedom, repeated.degrees_of_freedom, atol=1e-4)
 
 
@@ -71,7 +72,7 @@ def test_fit_beats_the_intercept_and_is_finite(family):
     fit = smooth_fit(x, target, weights, family, context=CONTEXT)
     alone = smooth_fit(x[:0], target, weights, family, context=CONTEXT)
     assert is_finite(fit)
-    assert family.loss(fit.scores(x), target).mean() < 0.95 * family.loss(alone.scores(x[:0]), target).mean()
+    assert family.loss(scores_of(fit, x), target).mean() < 0.95 * family.loss(scores_of(alone, x[:0]), target).mean()
 
 
 @every_family
@@ -90,8 +91,8 @@ def test_separated_classes_stay_finite(outputs):
     target = yes[:, None] if outputs == 1 else np.stack([1 - yes, yes], axis=1)
     fit = smooth_fit(x, target, np.ones(100), family, context=CONTEXT)
     assert is_finite(fit)
-    assert np.abs(fit.scores(x)).max() < 100
-    right = (fit.scores(x)[:, -1] > (0 if outputs == 1 else fit.scores(x)[:, 0])) == (yes == 1)
+    assert np.abs(scores_of(fit, x)).max() < 100
+    right = (scores_of(fit, x)[:, -1] > (0 if outputs == 1 else scores_of(fit, x)[:, 0])) == (yes == 1)
     assert right[np.abs(x[0]) > 0.02].all()  # a ramp has 8 rows at least and is of finite height
 
 
@@ -108,7 +109,7 @@ def test_duplicate_and_constant_columns_do_no_harm(family):
 def test_constant_target_gives_constant_scores(family):
     x, target, weights = sample(family)
     constant = np.tile(target[:1], (len(target), 1)) * (family.name != "gaussian")
-    scores = smooth_fit(x, constant, weights, family, context=CONTEXT).scores(x)
+    scores = scores_of(smooth_fit(x, constant, weights, family, context=CONTEXT), x)
     assert np.isfinite(scores).all()
     assert np.ptp(family.mean(scores), axis=0).max() < 0.01
 
@@ -120,7 +121,7 @@ def test_far_outlier_changes_little():
     far[0, 0], far[1, 1] = 1000.0, -1000.0
     robust = smooth_fit(far, target, weights, Gaussian(), context=CONTEXT)
     grid = np.tile(np.linspace(-2, 2, 50), (2, 1))
-    assert np.sqrt(np.mean((plain.scores(grid) - robust.scores(grid)) ** 2)) < 0.05
+    assert np.sqrt(np.mean((scores_of(plain, grid) - scores_of(robust, grid)) ** 2)) < 0.05
 
 
 def test_no_features_give_the_best_constant():
@@ -159,7 +160,7 @@ def test_the_curves_of_a_fit_are_the_fit(family):
     x, target, weights = sample(family)
     fit = smooth_fit(x, target, weights, family, context=CONTEXT)
     effects = np.sum([curve(cells) for curve, cells in zip(fit.functions(), x, strict=True)], axis=0)
-    assert np.allclose(fit.intercept + effects, fit.scores(x), atol=1e-10)
+    assert np.allclose(fit.intercept + effects, scores_of(fit, x), atol=1e-10)
 
 
 def test_renaming_classes_renames_scores_which_sum_to_zero():
@@ -167,16 +168,16 @@ def test_renaming_classes_renames_scores_which_sum_to_zero():
     order = [2, 0, 1]
     fit = smooth_fit(x, target, weights, Multinomial(), context=CONTEXT)
     renamed = smooth_fit(x, target[:, order], weights, Multinomial(), context=CONTEXT)
-    assert np.allclose(fit.scores(x)[:, order], renamed.scores(x), atol=1e-6)
-    assert np.allclose(fit.scores(x).sum(axis=1), 0.0, atol=1e-8)
+    assert np.allclose(scores_of(fit, x)[:, order], scores_of(renamed, x), atol=1e-6)
+    assert np.allclose(scores_of(fit, x).sum(axis=1), 0.0, atol=1e-8)
 
 
 def test_two_classes_of_softmax_are_a_yes_or_no():
     x, target, weights = sample(Binomial(), rows=400)
     yes = smooth_fit(x, target, weights, Binomial(), context=CONTEXT)
     both = smooth_fit(x, np.hstack([1 - target, target]), weights, Multinomial(), context=CONTEXT)
-    difference = both.scores(x)[:, 1] - both.scores(x)[:, 0]
-    assert np.sqrt(np.mean((difference - yes.scores(x)[:, 0]) ** 2)) < 0.05 * np.std(yes.scores(x))
+    difference = scores_of(both, x)[:, 1] - scores_of(both, x)[:, 0]
+    assert np.sqrt(np.mean((difference - scores_of(yes, x)[:, 0]) ** 2)) < 0.05 * np.std(scores_of(yes, x))
 
 
 def with_a_category(family, rows=300):
@@ -200,7 +201,7 @@ def test_order_of_levels_does_not_matter(family):
     mixed = np.stack([x[0], order[x[1].astype(int)].astype(float)])
     fit = smooth_fit(x, target, np.ones(300), family, levels=levels, context=CONTEXT)
     other = smooth_fit(mixed, target, np.ones(300), family, levels=levels, context=CONTEXT)
-    assert np.allclose(fit.scores(x), other.scores(mixed), atol=1e-6)
+    assert np.allclose(scores_of(fit, x), scores_of(other, mixed), atol=1e-6)
     assert [each.size for each in fit.ramps][1] == 8
 
 
@@ -229,7 +230,7 @@ def test_weak_terms_of_few_rows_are_kept_and_classes_are_told_apart():
     train, target = slice(0, 90), np.eye(3)[codes]
     fit = smooth_fit(x[:, train], target[train], np.ones(90), Multinomial(), context=CONTEXT)
     assert fit.degrees_of_freedom.min() > 0.1
-    assert Multinomial().loss(fit.scores(x[:, 90:]), target[90:]).mean() < 0.35
+    assert Multinomial().loss(scores_of(fit, x[:, 90:]), target[90:]).mean() < 0.35
 
 
 @every_family
@@ -239,5 +240,5 @@ def test_the_scores_of_a_fit_on_some_rows_are_those_of_its_engine_with_an_absent
     weights = (np.arange(200) % 5 > 0).astype(float)
     fit, kept = smooth_fit(x, target, weights, family, context=CONTEXT), weights > 0
     rows = MemoryRows(SmoothProblem(x[:, kept], target[kept], weights[kept], family), fit.layout)
-    assert np.allclose(fit.scores(x)[kept], rows.at(fit.coefficients, fit.intercept).scores, atol=1e-9)
-    assert np.isfinite(fit.scores(x)).all()
+    assert np.allclose(scores_of(fit, x)[kept], rows.at(fit.coefficients, fit.intercept).scores, atol=1e-9)
+    assert np.isfinite(scores_of(fit, x)).all()

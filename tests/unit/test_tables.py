@@ -207,7 +207,7 @@ def test_rare_levels_are_pooled_and_found_again_at_prediction():
     column = ["a"] * 4 + ["b"] * 3 + ["c"] * 2 + ["d"]
     encoder, encoded = TableEncoder.fit(pd.DataFrame({"x": column}), max_levels=3)
     assert encoder.columns[0].levels == ("a", "b", OTHER_LEVELS) and encoder.columns[0].pooled == ("c", "d")
-    assert "2 rarest" in encoder.table()[0]["description"]
+    assert "2 rarest" in descriptions(encoder.columns)[0]
     assert encoded[:, 0].tolist() == [0.0] * 4 + [1.0] * 3 + [2.0] * 3
     assert encoder.encode(pd.DataFrame({"x": ["d", "c", "a"]}))[:, 0].tolist() == [2.0, 2.0, 0.0]
 
@@ -252,7 +252,7 @@ def test_text_that_is_different_in_too_many_rows_is_left_out_at_every_size(rows)
     with pytest.warns(IdentifierWarning, match=r"1 column\(s\) of text.*left out of the model: 'id'"):
         encoder, terms = TableEncoder.fit(table if rows <= 20_000 else table[["id", "x"]])
     assert terms.shape[1] == len(encoder.names) - 1
-    assert encoder.table()[0]["kind"] == "identifier" and f"{len(set(different))} levels" in str(encoder)
+    assert encoder.columns[0].is_identifier and f"{len(set(different))} levels" in str(encoder)
     encoder.encode(table.assign(id=7))  # whatever it holds
     restored = unpack(TableEncoder, json.loads(json.dumps(pack(encoder)[0])))
     assert restored.columns[0].is_identifier
@@ -349,7 +349,7 @@ def test_columns_missing_in_the_same_rows_share_one_term_of_the_first_by_name():
     encoder, _ = TableEncoder.fit(table)
     assert [term.name for term in encoder.terms] == ["b", "a", "a (missing)", "c", "c (missing)"]
     assert [column.missing_term for column in encoder.columns] == ["a (missing)", "a (missing)", "c (missing)"]
-    assert "'a'" in encoder.table()[0]["description"] and "'b'" in encoder.table()[1]["description"]
+    assert "'a'" in descriptions(encoder.columns)[0] and "'b'" in descriptions(encoder.columns)[1]
 
 
 def test_a_missing_term_never_takes_the_name_of_a_column():
@@ -382,7 +382,7 @@ def test_constant_columns_are_left_out_with_a_warning():
     with pytest.warns(ConstantColumnWarning, match=r"3 constant column\(s\).*'one', 'same', 'nearly'"):
         encoder, encoded = TableEncoder.fit(table)
     assert [term.name for term in encoder.terms] == ["n"] and encoded.shape == (2, 1)
-    assert "left out" in encoder.table()[0]["description"]
+    assert "left out" in descriptions(encoder.columns)[0]
     assert encoder.encode(table.assign(one=7.0, same="other")).tolist() == [[1.0], [2.0]]
 
 
@@ -561,7 +561,12 @@ def test_printing_the_encoder_says_what_was_done_with_every_column():
     lines = text.splitlines()
     assert lines[0] == "3 column(s) became 4 term(s)" and len(lines) == 4
     assert "'?' taken as missing" in lines[2] and "days since 1970-01-01" in lines[3]
-    assert [row["terms"] for row in encoder.table()] == [["age", "age (missing)"], ["colour"], ["born"]]
+    assert [(term.name, term.column) for term in encoder.terms] == [
+        ("age", 0),
+        ("age (missing)", 0),
+        ("colour", 1),
+        ("born", 2),
+    ]
 
 
 def test_an_encoder_survives_json():

@@ -82,7 +82,7 @@ def test_the_epoch_with_the_lowest_held_out_loss_wins():
         return scores[len(seen) - 1]
 
     outcome = run(problem, start, plan_of(max_epochs=len(scores)), CONTEXT, validate=validate)
-    assert [entry["validation"] for entry in outcome.history] == scores
+    assert [entry.validation for entry in outcome.history] == scores
     torch.testing.assert_close(outcome.parameters.theta, seen[2].theta, rtol=0, atol=0)
     assert not torch.equal(outcome.parameters.theta, seen[1].theta)
     assert not torch.equal(outcome.parameters.theta, seen[3].theta)
@@ -92,7 +92,7 @@ def test_without_held_out_rows_the_last_epoch_wins():
     problem, start = small_problem()
     few, many = (run(problem, start, plan_of(max_epochs=epochs), CONTEXT) for epochs in (5, 6))
     assert not torch.equal(few.parameters.theta, many.parameters.theta)
-    assert many.history[-1]["validation"] is None
+    assert many.history[-1].validation is None
 
 
 def test_an_overfitted_network_is_taken_back_to_its_best_epoch():

@@ -22,17 +22,13 @@ from sparsenam.audit.subgroups import (
     subgroup_text,
     with_error,
 )
-from sparsenam.codec import Numbers
+from sparsenam.codec import Matrix, Numbers, Vector
 from sparsenam.context import ProgressBar, one_thread
 from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import GivenRows, GivenScores
 from sparsenam.fit.summary import numbers, read_cells
 from sparsenam.tables.columns import Reading, read_column
 from sparsenam.text import NOTHING, Finding, FindingTable, Found, count_text, number_text
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-
 
 MANY_COLUMNS = 60  # beyond, only kept columns make subgroups unless others are asked for
 AUDIT_LEVEL = 0.05  # of a wrong flag anywhere in an audit

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sparsenam.audit.subgroups import (
     STANDARD_ERROR_ROUNDING,
@@ -18,17 +18,15 @@ from sparsenam.audit.subgroups import (
     subgroup_means,
     with_error,
 )
-from sparsenam.codec import Numbers
+from sparsenam.codec import Matrix, Numbers, Vector
 from sparsenam.errors import InputError, describe
 from sparsenam.fit.pipeline import Fit
+from sparsenam.fit.response import given_weights
 from sparsenam.fit.summary import against_average, numbers, rows_of_numbers
 from sparsenam.tables.columns import Column, Reading
 from sparsenam.tables.frame import Frame, absent_from, read_table
 from sparsenam.tables.text import date_key, listed
 from sparsenam.text import Finding, FindingTable, Found, count_text, number_text, response_units, share_text
-
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 
 ROWS_SHOWN = 20  # rows of a table in words
 COMPARED_POINTS = 101  # of a curve
@@ -192,10 +190,8 @@ class _Side:
         shape = (self.frame.rows, len(fit.encoder.columns), outputs)
         if bands is None or bands.verdict == "refused":
             return np.full(shape, np.nan)
-        squares, total = bands.deviations(fit.reader().encode(self.frame), outputs) ** 2, np.zeros(shape)
-        for term in map(int, fit.model.terms):  # others add nothing, for certain
-            total[:, fit.encoder.terms[term].column] += squares[:, term]
-        return np.sqrt(total)
+        squares = bands.deviations(fit.reader().encode(self.frame), outputs) ** 2
+        return np.sqrt(fit.by_column(squares).reshape(shape))
 
     def readings(self, names: Collection[str]) -> list[Reading]:
         """Return the columns in numbers, of which some are read."""
@@ -268,13 +264,8 @@ def _losses(
     sides: Sides, y: ArrayLike | None, sample_weight: ArrayLike | None, exposure: ArrayLike | None
 ) -> tuple[tuple[Vector, Vector] | None, Vector]:
     """Return the losses of the rows by both models, None without y, and the weights of the rows, each (rows,)."""
-    rows = sides[0].frame.rows
     if y is None:
-        weights = np.ones(rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-            expected = f"{rows} finite weights of at least 0, not all of them 0"
-            raise InputError(describe("sample_weight", expected, "others", "correct them"))
-        return None, weights
+        return None, given_weights(sample_weight, sides[0].frame.rows)
     one, other = (side.fit.rows(side.frame, y, sample_weight, exposure, side.fit.reader()) for side in sides)
     models = (sides[0].fit.model, sides[1].fit.model)
     return sides[0].fit.response.paired_losses(models, (one, other))

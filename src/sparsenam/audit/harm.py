@@ -20,22 +20,19 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from sparsenam.audit.subgroups import BinnedColumn, Codes, OfSubgroup, Partition, mean_and_error
+from sparsenam.codec import Matrix, Vector
 from sparsenam.families import Family, best_intercept
 from sparsenam.uncertainty.residuals import is_of_classes
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Array = NDArray[np.float64]
 AUDIT_FOLDS = 10
 DEGREE = 3  # of the polynomials in the ranks of the bins
 FEWEST_SUBGROUP_ROWS = 30  # of a subgroup that is tested
 FEWEST_IN_LEVEL = 5  # on either side of a contrast between levels
-RIDGES = np.array(
-    [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1000.0]
-)  # λ, in units of what the rows know of a function
+# λ, in units of what the rows know of a function
+RIDGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1000.0])
 # Newton steps where the loss is not quadratic, and the longest change of a score in one
 AUDIT_NEWTON_STEPS, LONGEST_SCORE_STEP = 3, 1.0
-DIFFERENCE_WIDTH = 1e-4  # of a difference that shows whether the curvature is exact
 AUDIT_ROUNDING = 1e-10
 
 
@@ -67,10 +64,7 @@ class AuditRows:
     """Rows with a model's scores (rows, outputs), their target, weights (rows,) and folds (rows,).
 
     ``slopes`` and ``bends`` (rows, outputs) are -∂loss/∂scores and the curvature there, without the weights;
-    ``losses`` (rows,) those of the model, ``explained`` (rows,) by how much they are below those of no model. ``steps``
-    is how often the curve of all rows may move the point where the loss is replaced by a parabola: never where the
-    curvature is a mere bound. Steps from such a point are too short, and what it knows of a row would stay in the curve
-    that is fitted without that row.
+    ``losses`` (rows,) those of the model, ``explained`` (rows,) by how much they are below those of no model.
     """
 
     family: Family
@@ -82,7 +76,6 @@ class AuditRows:
     bends: Matrix
     losses: Vector
     explained: Vector
-    steps: int
 
     @classmethod
     def of(cls, family: Family, scores: Matrix, target: Matrix, weights: Vector, folds: Codes) -> AuditRows:
@@ -93,26 +86,14 @@ class AuditRows:
         nothing = np.zeros(scores.shape[1])
         scores = scores + best_intercept(family, scores, target, np.maximum(weights, 0.0), nothing)
         slopes, bends = -family.gradient(scores, target), family.hessian_diagonal(scores, target)
-        ahead, behind = (family.gradient(scores + move, target) for move in (DIFFERENCE_WIDTH, -DIFFERENCE_WIDTH))
-        exact = bool(np.allclose((ahead - behind) / (2.0 * DIFFERENCE_WIDTH), bends, rtol=1e-3, atol=1e-6))
-        steps = AUDIT_NEWTON_STEPS if exact and not family.is_quadratic else 0
         losses, constant = family.loss(scores, target), family.best_constant(target, weights)
         explained = family.loss(np.broadcast_to(constant, scores.shape), target) - losses
-        return cls(family, scores, target, weights, folds, slopes, bends, losses, explained, steps)
+        return cls(family, scores, target, weights, folds, slopes, bends, losses, explained)
 
     def at(self, rows: Codes) -> AuditRows:
         """Return some of the rows."""
-        return replace(
-            self,
-            scores=self.scores[rows],
-            target=self.target[rows],
-            weights=self.weights[rows],
-            folds=self.folds[rows],
-            slopes=self.slopes[rows],
-            bends=self.bends[rows],
-            losses=self.losses[rows],
-            explained=self.explained[rows],
-        )
+        by_row = ("scores", "target", "weights", "folds", "slopes", "bends", "losses", "explained")
+        return replace(self, **{name: getattr(self, name)[rows] for name in by_row})
 
     def expected_squares(self) -> Matrix:
         """Return the variances of w times the slopes under the model, (rows, outputs); 0 where the family says nothing.
@@ -211,11 +192,13 @@ class _Curves:
         begin = np.zeros((AUDIT_FOLDS, 1, self.counts.shape[1], outputs)) if start is None else start
         middle = begin.mean(axis=0)
         point = np.broadcast_to(middle, self.totals.shape).copy()
-        longest = np.inf if family.link == "identity" else LONGEST_SCORE_STEP
-        for _ in range(self.rows.steps):
+        # never where the curvature may be a mere bound: steps from such a point are too short, and what it knows of a
+        # row would stay in the curve that is fitted without that row
+        is_exact = family.link != "identity" and not family.couples_outputs
+        for _ in range(AUDIT_NEWTON_STEPS if is_exact else 0):
             slopes, bends = self._sums(point)
             moved = self._solved(slopes.sum(axis=0), bends.sum(axis=0), point, middle)
-            point = point + np.clip(moved - point, -longest, longest)
+            point = point + np.clip(moved - point, -LONGEST_SCORE_STEP, LONGEST_SCORE_STEP)
         slopes, bends = self._sums(point)
         return self._solved(slopes.sum(axis=0) - slopes, bends.sum(axis=0) - bends, point, begin)
 
@@ -283,7 +266,12 @@ class _Curves:
         spread = np.maximum(spread, np.einsum("gbm,gbo->gmo", self.basis**2, self.expected))
         rows = self.counts.sum(axis=1)[:, None, None]
         size: Array = np.abs(self.basis).max(axis=1)[:, :, None] ** 2 * self.squares.sum(axis=1)[:, None]
-        tested = self._tested()[:, :, None] & (spread > AUDIT_ROUNDING * size)
+        varying = np.abs(self.basis).max(axis=1) > 0
+        varying[:, 0] = self.due
+        if not self.is_ordered:  # a contrast between levels needs rows on either side
+            sides = np.minimum(self.counts, self.counts.sum(axis=1, keepdims=True) - self.counts)
+            varying[:, 1:] &= sides >= FEWEST_IN_LEVEL
+        tested = varying[:, :, None] & (spread > AUDIT_ROUNDING * size)
         ratio = np.divide(sums**2, spread, out=np.zeros_like(sums), where=tested)
         # the squares are not centred, which bounds the ratio by the number of rows: undone, it is Student's t
         t = np.sqrt(ratio * np.maximum(rows - 1.0, 1.0) / np.maximum(rows - ratio, AUDIT_ROUNDING))
@@ -292,16 +280,6 @@ class _Curves:
         enough = (rows[:, 0, 0] >= FEWEST_SUBGROUP_ROWS) & (contrasts > 0)
         smallest = np.where(enough, p_values.min(axis=(1, 2)), 1.0)
         return np.where(enough, np.minimum(smallest * contrasts, 1.0), np.nan)
-
-    def _tested(self) -> NDArray[np.bool_]:
-        """Return which functions are contrasts to test in each subgroup, shape (groups, 1 + functions)."""
-        tested = np.abs(self.basis).max(axis=1) > 0
-        tested[:, 0] = self.due
-        if not self.is_ordered:
-            rows = self.counts.sum(axis=1, keepdims=True)
-            sides = np.minimum(self.counts, rows - self.counts)
-            tested[:, 1:] &= sides >= FEWEST_IN_LEVEL
-        return tested
 
 
 def _tabled(cells: Codes, values: Matrix, shape: tuple[int, ...]) -> Array:

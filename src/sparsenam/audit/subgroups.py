@@ -10,6 +10,7 @@ import numpy as np
 from narwhals.stable.v2.dependencies import is_into_dataframe, is_into_series
 from numpy.typing import NDArray
 
+from sparsenam.codec import Vector
 from sparsenam.errors import InputError, describe
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import from_array, read_series
@@ -19,7 +20,6 @@ from sparsenam.tables.frame import read_table
 from sparsenam.tables.text import date_key, listed
 from sparsenam.text import number_text
 
-Vector = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Groups = str | Sequence[object] | Mapping[object, object] | None  # or a table or a series of any library
 Place = tuple[str | None, str, int]  # of a subgroup: what divides the rows, its label, and how many rows it has
@@ -112,15 +112,13 @@ def binned(index: int, column: Column, reading: Reading) -> BinnedColumn:
     """Return a column of the table in at most ten bins, and one for missing cells."""
     values, unknown = reading.values, np.isnan(reading.values)
     ordered = column.kind != "category"
-    if unknown.all():
-        return BinnedColumn(index, np.zeros(values.size, dtype=np.intp), 1, ordered, False)
     if ordered:
-        codes = _in_parts(values, _edges(values[~unknown], TENTHS))
+        codes = np.searchsorted(_edges(values[~unknown], TENTHS), values)
     else:  # the codes of levels are ranks by frequency, so the last ones are the rarest
         codes = np.minimum(np.where(unknown, 0.0, values), TENTHS - 1).astype(np.intp)
     used = np.unique(codes[~unknown])
     codes = np.where(unknown, used.size, np.searchsorted(used, codes)).astype(np.intp)
-    return BinnedColumn(index, codes, int(used.size + unknown.any()), ordered, bool(unknown.any()))
+    return BinnedColumn(index, codes, int(used.size + unknown.any()), ordered, bool(unknown.any() and used.size))
 
 
 def partition_of(name: str, index: int | None, column: Column, reading: Reading) -> Partition:
@@ -133,7 +131,7 @@ def partition_of(name: str, index: int | None, column: Column, reading: Reading)
         labels = list(column.levels)
     elif not unknown.all():
         edges = _edges(values[~unknown], FIFTHS)
-        codes[~unknown] = _in_parts(values, edges)[~unknown]
+        codes[~unknown] = np.searchsorted(edges, values[~unknown])
         labels = _interval_texts(values[~unknown], codes[~unknown], edges.size + 1, column.kind == "date")
     if reading.missing.any():
         codes[reading.missing] = len(labels)
@@ -174,12 +172,10 @@ def names_in(groups: Groups, known: Collection[str], rows: int) -> list[str] | N
     """Return the names of columns that were given; None for labels, of which a list has one text for each row."""
     if isinstance(groups, str):
         return [groups]
-    if isinstance(groups, list | tuple):
-        names = [name for name in groups if isinstance(name, str)]
-        labels = len(names) == rows and not any(name in known for name in names)
-        if names and len(names) == len(groups) and not labels:
-            return names
-    return None
+    names = [name for name in groups if isinstance(name, str)] if isinstance(groups, list | tuple) else []
+    if not names or len(names) < len(groups or ()) or (len(names) == rows and not any(name in known for name in names)):
+        return None
+    return names
 
 
 def _label_columns(groups: Groups) -> list[Cells]:
@@ -213,10 +209,6 @@ def _edges(values: Vector, parts: int) -> Vector:
     # an observed value ends each part, so that no edge depends on rounding
     edges = np.quantile(values, np.arange(1, parts) / parts, method="lower")
     return np.unique(edges[edges < distinct[-1]])
-
-
-def _in_parts(values: Vector, edges: Vector) -> Codes:
-    return np.searchsorted(edges, values, side="left").astype(np.intp)
 
 
 def _interval_texts(values: Vector, codes: Codes, parts: int, is_date: bool) -> list[str]:

@@ -125,10 +125,7 @@ def explain(
         return
     if reference is not None:
         raise InputError(describe("--reference", "whole models", "--rows", "leave one of them out"))
-    indices = as_rows(rows, inputs.n_rows)
-    local = _explain_rows(estimator, inputs, indices)
-    numbered = (replace(row, row=index) for row, index in zip(local.rows, indices, strict=True))  # as in the file
-    local = replace(local, rows=tuple(numbered))
+    local = _explain_rows(estimator, inputs, as_rows(rows, inputs.n_rows))
     say_json(local.to_dict()) if as_json else show_rows(local)
 
 
@@ -336,10 +333,13 @@ def _model_and_inputs(
 
 
 def _explain_rows(estimator: AdditiveEstimator, inputs: FileTable, indices: list[int]) -> LocalExplanation:
+    """Return the explanation of some rows by their numbers in the file."""
     import numpy as np
 
     with inputs.naming_rows(indices):
-        return estimator.explain_local(inputs.take(np.array(indices, dtype=np.intp)).native)
+        local = estimator.explain_local(inputs.take(np.array(indices, dtype=np.intp)).native)
+    numbered = (replace(row, row=index) for row, index in zip(local.rows, indices, strict=True))
+    return replace(local, rows=tuple(numbered))
 
 
 def _explained(estimator: AdditiveEstimator, inputs: FileTable | None, reference: str | None = None) -> Explanation:

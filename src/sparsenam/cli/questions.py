@@ -65,18 +65,14 @@ def compare(
         expected = "a column, for --event, --exposure or --weights"
         raise InputError(describe("--target", expected, "none", "name it"))
     models = [load_model(path) for path in (model_a, model_b)]
-    y = numbers = weights = exposure = None
-    if target is None:
-        rows = read_file(options.table, options.max_bytes)
-    else:
-        known = _read(models[0], target, options)
-        rows, y, numbers, weights, exposure = known.table, known.y, known.numbers, known.weights, known.exposure
+    known = None if target is None else _read(models[0], target, options)
+    rows = read_file(options.table, options.max_bytes) if known is None else known.table
     names = dict.fromkeys(name for each in models for name in each.encoder_.names)
     inputs = rows.select([name for name in names if name in rows.names])
     chosen = _groups(rows, inputs.names, groups)
-    with rows.naming_rows(numbers):
-        more = {"sample_weight": weights, "exposure": exposure}
-        found = sparsenam.compare(models[0], models[1], inputs.native, y, chosen, **more)
+    more = {} if known is None else {"y": known.y, "sample_weight": known.weights, "exposure": known.exposure}
+    with rows.naming_rows() if known is None else known.named():
+        found = sparsenam.compare(models[0], models[1], inputs.native, groups=chosen, **more)
     _show(found, models[1], options)
 
 

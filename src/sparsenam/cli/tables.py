@@ -33,14 +33,14 @@ from sparsenam.tables.blocks import PARQUET
 from sparsenam.tables.cells import coded, read_series, some_rows
 from sparsenam.tables.columns import Cells, decide, read_numbers
 from sparsenam.tables.frame import Frame
-from sparsenam.tables.text import listed, number_in
+from sparsenam.tables.text import listed
+from sparsenam.text import no_formula
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ","}
 JSON_LINES, EXCEL = (".jsonl", ".ndjson"), (".xlsx", ".xlsm")
 STREAM = Path("-")  # standard input or output
 FIRST_BYTES = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx"}  # what stands in for the end of a name
 UNNAMED = "Unnamed: 0"  # what pandas calls a column of labels that it wrote and read again
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet may take for the start of a formula
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -280,7 +280,7 @@ def write_table(
         return
     texts = [*map(table.texts, table.names), *([*map(_as_text, added)] for added in more.values())]
     if quote_formulas:
-        names, texts = [*map(_no_formula, names)], [[*map(_no_formula, cells)] for cells in texts]
+        names, texts = [*map(no_formula, names)], [[*map(no_formula, cells)] for cells in texts]
     buffer = io.StringIO(newline="")
     separator = "," if path == STREAM else SEPARATORS[_ending(path)[0]]
     writer = csv.writer(buffer, delimiter=separator, lineterminator="\n")
@@ -297,10 +297,6 @@ def write_table(
 def _as_text(cell: str | float) -> str:
     """Return a cell as text, a number with all its digits, and no negative zero."""
     return cell if isinstance(cell, str) else repr(float(cell) + 0.0)
-
-
-def _no_formula(text: str) -> str:
-    return f"'{text}" if text.startswith(FORMULA_STARTS) and number_in(text) is None else text
 
 
 def _ending(path: Path) -> tuple[str, bool]:

@@ -190,10 +190,6 @@ class GroupedFeatures:
                 start += width
         return result
 
-    def functions(self, groups: Indices, coefficients: Matrix) -> Functions:
-        """Return the functions of the groups' terms, from coefficients (groups, m, outputs)."""
-        return self.features.functions(self.grouping.terms_of(groups), self.split(groups, coefficients))
-
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GroupedDesign(ABC):

@@ -120,14 +120,13 @@ def knot_design(grouped: GroupedFeatures, ramps: RampFeatures, weights: Array, f
     grams, penalties = (np.zeros((len(groups), widest, widest)) for _ in range(2))
     means = np.zeros((len(groups), widest))
     for group, terms in enumerate(groups):
-        placed, size = PlacedRows.of_terms(terms), len(rough[group])
+        placed, size = PlacedRows.joined([part for part, _ in terms]), len(rough[group])
         sums = placed.sums(shares[:, None])[:, 0]
-        present = [sums[slot] for slot in placed.knots]
-        centres = [
-            rows @ term.values / max(float(rows.sum()), SMALLEST_FLOAT)
-            for rows, term in zip(present, terms, strict=True)
-        ]
-        raw.append(block_diag(*(term.values - centre for term, centre in zip(terms, centres, strict=True))))
+        centres, centred = list[Array](), list[Array]()
+        for slot, (_, values) in zip(placed.knots, terms, strict=True):
+            centres.append(sums[slot] @ values / max(float(sums[slot].sum()), SMALLEST_FLOAT))
+            centred.append(values - centres[-1])
+        raw.append(block_diag(*centred))
         grams[group, :size, :size] = raw[group].T @ placed.gram(shares) @ raw[group]
         penalties[group, :size, :size], means[group, :size] = rough[group], np.concatenate(centres)
     transform, bent = smooth_basis(grams, penalties, freedoms)
@@ -135,7 +134,7 @@ def knot_design(grouped: GroupedFeatures, ramps: RampFeatures, weights: Array, f
         transform=transform,
         means=means,
         roughness=bent,
-        placed=PlacedRows.of_terms([term for terms in groups for term in terms]),
+        placed=PlacedRows.joined([part for terms in groups for part, _ in terms]),
         values=np.concatenate([block @ turn[: block.shape[1]] for block, turn in zip(raw, transform, strict=True)]),
         terms=slots([len(terms) for terms in groups]),
         knots=slots([len(block) for block in raw]),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, WorkingColumns
-from sparsenam.convex.problem import ConvexProblem, ScoreSolver, group_lengths, lasso_values
+from sparsenam.convex.problem import BlockSolver, ConvexProblem, group_lengths, lasso_values
 from sparsenam.convex.ramps import Indices
 from sparsenam.convex.squared import SMALLEST_CURVATURE, BatchSums, constant_columns, descend, inverse_curvatures
 from sparsenam.families import Family
@@ -45,6 +45,35 @@ class GramModel:
     means: Array
     totals: Array
     inverse: Array
+
+
+class ScoreSolver(BlockSolver):
+    """State of a solver that keeps the scores of all rows, with the intercepts at their best."""
+
+    def __init__(self, problem: ConvexProblem) -> None:
+        super().__init__(problem)
+        self.intercepts = problem.constants()
+        self.scores = problem.constant_scores(self.intercepts)
+        self.move_intercepts()
+        self.null_losses = problem.explainable_loss(self.scores)
+
+    def move_intercepts(self) -> None:
+        """Bring the intercepts, and the scores with them, to their best."""
+        shifts = self.problem.best_shifts(self.scores)
+        self.scores = self.scores + shifts[:, :, None]
+        self.intercepts = self.intercepts + shifts
+
+    def best_intercepts(self) -> Array:
+        return self.intercepts
+
+    def losses(self) -> tuple[Array, Callable[[Array], Array], Array]:
+        residuals = self.residuals()
+        norms = self.problem.gradient_norms(residuals)
+        return self.problem.loss(self.scores), lambda scales: self.problem.dual(residuals, scales), norms
+
+    def residuals(self) -> Array:
+        """Return y - mean at the scores, shape (batches, outputs, rows)."""
+        return self.problem.residuals(self.scores)
 
 
 class NewtonSolver(ScoreSolver):
@@ -109,7 +138,7 @@ class NewtonSolver(ScoreSolver):
             shares=None if shares is None else shares.astype(precision),
         )
         new, gain = old.copy(), tol * float(self.null_losses.max())
-        return new, descend_on_rows(model, inverse, columns, new, bars, ridge, gain, NEWTON_SWEEPS)
+        return new, model.descend(inverse, columns, new, bars, ridge, gain, NEWTON_SWEEPS)
 
     def _on_gram(
         self, columns: WorkingColumns, old: Array, bars: Array, ridge: float, tol: float
@@ -139,11 +168,8 @@ class NewtonSolver(ScoreSolver):
         weighted = self.problem.weights[:, None, :] * bends
         totals, means = weighted.sum(axis=2), columns.products(weighted)
         if self._shares_curvature:
-            by_output = [
-                self._sums.of(columns.second_moments, weighted[:, output]) for output in range(len(weighted[0]))
-            ]
-            hessian = np.stack(by_output, axis=1)
-            moments = self._sums.factors()[:, None, None] * np.diagonal(hessian[0], axis1=1, axis2=2)
+            by_output = [self._sums.second_moments(columns, each) for each in weighted.swapaxes(0, 1)]
+            hessian, moments = (np.stack(parts, axis=1) for parts in zip(*by_output, strict=True))
         else:
             hessian = np.array([[columns.second_moments(each) for each in batch] for batch in weighted])
             moments = np.diagonal(hessian, axis1=2, axis2=3).copy()
@@ -206,8 +232,8 @@ def _suits_a_gram(n_columns: int, n_rows: int) -> bool:
 class RowModel:
     """½ Σᵢ cᵢᵀHᵢcᵢ - Σᵢ rᵢᵀcᵢ for changes c of the scores, shape (batches, outputs, rows), as all that follow.
 
-    ``residuals`` r are minus the weighted gradient of the loss. Hᵢ = diag(``bends``), or with ``shares`` p of softmax,
-    bends being wp, Hᵢ = w(diag(p) - ppᵀ). ``bounds`` is a diagonal that dominates Hᵢ.
+    ``residuals`` r are minus the weighted gradient of the loss, and r - Hc as a descent goes on. Hᵢ = diag(``bends``),
+    or with ``shares`` p of softmax, bends being wp, Hᵢ = w(diag(p) - ppᵀ). ``bounds`` is a diagonal that dominates Hᵢ.
     """
 
     residuals: Floats
@@ -215,84 +241,80 @@ class RowModel:
     bounds: Floats
     shares: Floats | None
 
-    def times(self, change: Floats) -> Floats:
-        """Return Hᵢcᵢ; ``change`` is used up."""
+    def move(self, change: Floats) -> None:
+        """Move by a change of the scores, which is used up."""
         if self.shares is not None:
             change -= np.einsum("fon,fon->fn", self.shares, change)[:, None, :]
         change *= self.bends
-        return change
+        np.subtract(self.residuals, change, out=self.residuals)
 
+    def descend(
+        self,
+        constant_inverse: Array,
+        columns: Floats,
+        theta: Array,
+        thresholds: Array,
+        ridge: float,
+        tol: float,
+        max_sweeps: int,
+    ) -> Array:
+        """Minimise at c = β + Qᵀ(θ - θ₀), plus Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², over θ and β from θ₀ and 0; return β.
 
-def descend_on_rows(
-    model: RowModel,
-    constant_inverse: Array,
-    columns: Floats,
-    theta: Array,
-    thresholds: Array,
-    ridge: float,
-    tol: float,
-    max_sweeps: int,
-) -> Array:
-    """Minimise the model at c = β + Qᵀ(θ - θ₀), plus Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², over θ and β from θ₀ and 0.
+        Sweeps visit the groups that are not zero and those that their gradient lets in, until no step gains about
+        ``tol``. A visit costs two products with the group's columns, whatever the number of other groups.
 
-    Sweeps visit the groups that are not zero and those that their gradient lets in, until no step gains about
-    ``tol``. A visit costs two products with the group's columns, whatever the number of other groups.
+        ``constant_inverse`` (batches, outputs, outputs) is the inverse of Σᵢ Hᵢ, ``columns`` (k·m, rows) is Q of k
+        groups, ``theta`` (batches, outputs, k, m) is θ₀ and changed in place; ``thresholds`` a (batches, k) are
+        infinite for groups that must stay out. β has shape (batches, outputs).
+        """
+        blocks = columns.reshape(*theta.shape[2:], -1)
+        metric, solvers = _metric(self.bounds, blocks, thresholds, ridge)
+        left, shifts = self.residuals, np.zeros(theta.shape[:2])
+        visiting = self._wanted(columns, theta, thresholds)
+        for _ in range(max_sweeps):
+            shift = np.einsum("fop,fp->fo", constant_inverse, left.sum(axis=2, dtype=np.float64))
+            shifts += shift
+            self.move(np.repeat(shift.astype(left.dtype)[:, :, None], left.shape[2], axis=2))
+            largest, moved = 0.0, np.zeros_like(visiting)
+            for k in np.flatnonzero(visiting).tolist():
+                gain = self._visit(blocks[k], theta[:, :, k], metric[k], thresholds[:, k], ridge, solvers.get(k))
+                largest, moved[k] = max(largest, gain), gain > 0.0
+            visiting = moved
+            if largest < tol:
+                moved = moved | theta.any(axis=(0, 1, 3))
+                visiting = moved | self._wanted(columns, theta, thresholds)
+                if np.array_equal(visiting, moved):
+                    break
+        return shifts
 
-    ``constant_inverse`` (batches, outputs, outputs) is the inverse of Σᵢ Hᵢ, ``columns`` (k·m, rows) is Q of k groups,
-    ``theta`` (batches, outputs, k, m) is θ₀ and changed in place; ``thresholds`` a (batches, k) are infinite for groups
-    that must stay out. Returns β, shape (batches, outputs).
-    """
-    blocks = columns.reshape(*theta.shape[2:], -1)
-    metric, solvers = _metric(model.bounds, blocks, thresholds, ridge)
-    left, shifts = model.residuals.copy(), np.zeros(theta.shape[:2])
-    visiting = _wanted(left, columns, theta, thresholds)
-    for _ in range(max_sweeps):
-        shift = np.einsum("fop,fp->fo", constant_inverse, left.sum(axis=2, dtype=np.float64))
-        shifts += shift
-        left -= model.times(np.repeat(shift.astype(left.dtype)[:, :, None], left.shape[2], axis=2))
-        largest, moved = 0.0, np.zeros_like(visiting)
-        for k in np.flatnonzero(visiting).tolist():
-            gain = _visit(model, left, blocks[k], theta[:, :, k], metric[k], thresholds[:, k], ridge, solvers.get(k))
-            largest, moved[k] = max(largest, gain), gain > 0.0
-        visiting = moved
-        if largest < tol:
-            moved = moved | theta.any(axis=(0, 1, 3))
-            visiting = moved | _wanted(left, columns, theta, thresholds)
-            if np.array_equal(visiting, moved):
-                break
-    return shifts
+    def _visit(
+        self, block: Floats, theta: Array, metric: Array, threshold: Array, ridge: float, solver: Array | None
+    ) -> float:
+        """Move one group's θ (batches, outputs, m) in place; return about how much that gains.
 
+        ``block`` has shape (m, rows), ``metric`` (batches, outputs), ``threshold`` (batches,), ``solver``
+        (batches, outputs, m, m).
+        """
+        left = self.residuals
+        flat = left.reshape(-1, left.shape[2])  # a view: one product serves all batches and outputs
+        pull = (flat @ block.T).astype(np.float64).reshape(theta.shape)
+        if solver is None:
+            step = shrunk(theta + pull / metric[:, :, None], metric, threshold, ridge, theta) - theta
+        else:
+            step = np.matmul((pull - ridge * theta)[:, :, None, :], solver)[:, :, 0]
+        if self.shares is not None:
+            # softmax does not see what all outputs share; without it every norm is smaller
+            step -= (theta + step).mean(axis=1, keepdims=True)
+        gain = float(np.einsum("fom,fom,fo->f", step, step, metric).max())
+        if gain > 0.0:
+            theta += step
+            self.move((step.astype(left.dtype).reshape(len(flat), -1) @ block).reshape(left.shape))
+        return gain
 
-def _visit(
-    model: RowModel,
-    left: Floats,
-    block: Floats,
-    theta: Array,
-    metric: Array,
-    threshold: Array,
-    ridge: float,
-    solver: Array | None,
-) -> float:
-    """Move one group's θ (batches, outputs, m) and r - Hc in place; return about how much that gains.
-
-    ``block`` has shape (m, rows), ``metric`` (batches, outputs), ``threshold`` (batches,), ``solver``
-    (batches, outputs, m, m).
-    """
-    flat = left.reshape(-1, left.shape[2])  # a view: one product serves all batches and outputs
-    pull = (flat @ block.T).astype(np.float64).reshape(theta.shape)
-    if solver is None:
-        step = shrunk(theta + pull / metric[:, :, None], metric, threshold, ridge, theta) - theta
-    else:
-        step = np.matmul((pull - ridge * theta)[:, :, None, :], solver)[:, :, 0]
-    if model.shares is not None:
-        # softmax does not see what all outputs share; without it every norm is smaller
-        step -= (theta + step).mean(axis=1, keepdims=True)
-    gain = float(np.einsum("fom,fom,fo->f", step, step, metric).max())
-    if gain > 0.0:
-        theta += step
-        change = step.astype(left.dtype).reshape(len(flat), -1) @ block
-        left -= model.times(change.reshape(left.shape))
-    return gain
+    def _wanted(self, columns: Floats, theta: Array, thresholds: Array) -> NDArray[np.bool_]:
+        """Return which groups are not zero or have a gradient above their threshold, shape (groups,)."""
+        pulls = (self.residuals.reshape(-1, self.residuals.shape[2]) @ columns.T).reshape(theta.shape)
+        return np.any(group_lengths(pulls) > thresholds, axis=0) | theta.any(axis=(0, 1, 3))
 
 
 def shrunk(point: Array, metric: Array, threshold: Array, ridge: float, guess: Array) -> Array:
@@ -342,13 +364,6 @@ def _metric(bounds: Floats, blocks: Floats, thresholds: Array, ridge: float) -> 
         solvers[k] = np.asarray(np.linalg.pinv(penalised, rcond=1e-9, hermitian=True), dtype=np.float64)
     tops = np.asarray(np.linalg.eigvalsh(grams)[..., -1], dtype=np.float64)
     return np.maximum(tops, SMALLEST_CURVATURE), solvers
-
-
-def _wanted(left: Floats, columns: Floats, theta: Array, thresholds: Array) -> NDArray[np.bool_]:
-    """Return which groups are not zero or have a gradient above their threshold, shape (groups,)."""
-    pulls = (left.reshape(-1, left.shape[2]) @ columns.T).reshape(theta.shape)
-    norms = np.sqrt(np.einsum("fopm,fopm->fp", pulls, pulls))
-    return (norms > thresholds).any(axis=0) | theta.any(axis=(0, 1, 3))
 
 
 RIDGE = 1e-3

@@ -5,7 +5,6 @@ Points are solved from the largest alpha down by warm starts and screening; the 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, DenseDesign, GroupedDesign
-from sparsenam.convex.newton import NewtonSolver
+from sparsenam.convex.newton import NewtonSolver, ScoreSolver
 from sparsenam.convex.problem import (
     Certificate,
     ConvexPoint,
     ConvexProblem,
-    ScoreSolver,
     allowed_slack,
     certify,
     checked_convex,
@@ -51,7 +49,6 @@ MAX_STEPS = 5000
 CHECK_EVERY = 10
 # steps from which the gap must halve while they double, before and after a first stall
 GAP_PATIENCE, GAP_IMPATIENCE = 300, 100
-POWER_STEPS = 30
 EXPLAINED_ROUNDING, SORTED_LOSS_ROUNDING = 1e-12, 1e-14  # of what can be explained, and of a loss that is far larger
 
 
@@ -144,8 +141,7 @@ def solve_and_certify(
     alphas = alphas_down_to(alpha, problem, penalty, gram)
 
     def attempt(inner: float) -> Solution:
-        path = convex_path(problem, penalty, alphas=alphas, tol=inner, gram=gram)
-        (point,) = deque(until(path, out_of_time), maxlen=1)
+        *_, point = until(convex_path(problem, penalty, alphas=alphas, tol=inner, gram=gram), out_of_time)
         if point.alpha != alphas[-1]:
             reached = f"max_seconds ran out on the way to alpha {alpha:.3g}: the model is that of {point.alpha:.3g}."
             return Solution(point, None, reached)
@@ -279,7 +275,6 @@ class SortedSolver(ScoreSolver):
         self.penalty = penalty
         self._inverse_steps = np.full(problem.n_batches, 0.1 * min(problem.family.curvature, 1.0))
         self._patience = GAP_PATIENCE
-        self._steepest = problem.family.curvature * self._largest_eigenvalues()
 
     def alpha_max(self) -> float:
         """Return the alpha of the empty model, at which the solver starts."""
@@ -347,23 +342,10 @@ class SortedSolver(ScoreSolver):
             model = before - np.einsum("fopm,fopm->f", pull, step)
             model += 0.5 * self._inverse_steps * np.einsum("fopm,fopm->f", step, step)
             after = self.problem.loss(self._scores(point) + intercepts[:, :, None])
-            worse = ~(after <= model + rounding) & (self._inverse_steps < self._steepest)
+            worse = ~(after <= model + rounding)
             if not worse.any():
                 return point, intercepts
-            doubled = np.minimum(2.0 * self._inverse_steps, self._steepest)
-            self._inverse_steps = np.where(worse, doubled, self._inverse_steps)
-
-    def _largest_eigenvalues(self) -> Array:
-        """Return a bound on the top eigenvalue of QᵀWQ by power iteration, shape (batches,)."""
-        generator = np.random.default_rng(0)  # any start will do: the result does not depend on it
-        vectors = generator.normal(size=(self.theta.shape[0], 1, *self.theta.shape[2:]))
-        vectors = np.repeat(vectors, self.theta.shape[1], axis=1)
-        lengths = np.ones(self.problem.n_batches)
-        for _ in range(POWER_STEPS):
-            products = self.problem.gradients(self._scores(vectors)).transpose(2, 3, 0, 1)
-            lengths = np.sqrt(np.einsum("fopm,fopm->f", products, products)).astype(np.float64)
-            vectors = products / np.maximum(lengths, SMALLEST_FLOAT)[:, None, None, None]
-        return 1.1 * np.maximum(lengths, SMALLEST_FLOAT)
+            self._inverse_steps = np.where(worse, 2.0 * self._inverse_steps, self._inverse_steps)
 
     def _shrunk(self, theta: Array, alpha: float) -> Array:
         lengths = group_lengths(theta)

@@ -24,7 +24,6 @@ LOSS_ROUNDING = 1e-15  # of a loss: what its difference from another may be wron
 ORTHOGONAL_STEPS = 5
 ORTHOGONAL = 1e-11  # of the product of two sizes: what rounding leaves of a sum of 0
 
-
 ConvexPenalty: TypeAlias = WeightedLasso | SortedPenalty
 
 
@@ -238,35 +237,6 @@ class BlockSolver(ABC):
         return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.best_intercepts().copy()
 
 
-class ScoreSolver(BlockSolver):
-    """State of a solver that keeps the scores of all rows, with the intercepts at their best."""
-
-    def __init__(self, problem: ConvexProblem) -> None:
-        super().__init__(problem)
-        self.intercepts = problem.constants()
-        self.scores = problem.constant_scores(self.intercepts)
-        self.move_intercepts()
-        self.null_losses = problem.explainable_loss(self.scores)
-
-    def move_intercepts(self) -> None:
-        """Bring the intercepts, and the scores with them, to their best."""
-        shifts = self.problem.best_shifts(self.scores)
-        self.scores = self.scores + shifts[:, :, None]
-        self.intercepts = self.intercepts + shifts
-
-    def best_intercepts(self) -> Array:
-        return self.intercepts
-
-    def losses(self) -> tuple[Array, Callable[[Array], Array], Array]:
-        residuals = self.residuals()
-        norms = self.problem.gradient_norms(residuals)
-        return self.problem.loss(self.scores), lambda scales: self.problem.dual(residuals, scales), norms
-
-    def residuals(self) -> Array:
-        """Return y - mean at the scores, shape (batches, outputs, rows)."""
-        return self.problem.residuals(self.scores)
-
-
 def group_lengths(theta: Array) -> Array:
     """Return ‖θⱼ‖, shape (batches, groups), for θ of shape (batches, outputs, groups, m)."""
     return np.sqrt(np.einsum("fopm,fopm->fp", theta, theta))
@@ -391,9 +361,10 @@ def certify(
     lengths = np.sqrt(np.sum(theta**2, axis=(1, 2)))
     # The dual point comes from the best intercept; the primal value from the one that was given.
     shifted = scores + problem.best_shifts(scores)[:, :, None]
-    primal = float(problem.loss(scores)[0]) + penalty.value(lengths, alpha)
-    dual, slack = _dual_and_slack(problem, shifted, lengths, alpha, convex)
-    gap = (primal - dual) / float(problem.explainable_loss(problem.constant_scores(problem.constants()))[0])
+    penalised, dual, slack = _bounds(problem, shifted, lengths, alpha, convex)
+    gap = (float(problem.loss(scores)[0]) + penalised - dual) / float(
+        problem.explainable_loss(problem.constant_scores(problem.constants()))[0]
+    )
     if not gap <= tol:
         expected = f"a relative duality gap up to {tol:.2g}"
         raise CertificateError(describe("certificate", expected, f"{gap:.3g}", "solve to a smaller tol"))
@@ -408,15 +379,15 @@ def certify(
     )
 
 
-def _dual_and_slack(
+def _bounds(
     problem: ConvexProblem, scores: Array, lengths: Array, alpha: float, penalty: ConvexPenalty
-) -> tuple[float, Array]:
-    """Return the best dual value found near scores, and ‖gradientⱼ‖ relative to its bound, shape (groups,)."""
+) -> tuple[float, float, Array]:
+    """Return the penalty, the best dual value found near scores, and ‖gradientⱼ‖ relative to its bound (groups,)."""
     residuals, every = problem.residuals(scores), np.arange(lengths.size)
     if isinstance(penalty, SortedPenalty):
         norms, sequence = problem.exact_norms(residuals, every), alpha * penalty.sequence(every.size)
         dual = problem.dual(residuals, np.array([1.0 / max(sorted_dual_norm(norms, sequence), 1.0)]))
-        return float(dual[0]), _sorted_slack(norms, lengths == 0.0, sequence)
+        return penalty.value(lengths, alpha), float(dual[0]), _sorted_slack(norms, lengths == 0.0, sequence)
     bars, ridge = penalty.lasso_and_ridge(every.size, alpha)
     free = np.flatnonzero((bars == 0.0) & (ridge == 0.0))
     if free.size:
@@ -424,8 +395,9 @@ def _dual_and_slack(
     norms = problem.exact_norms(residuals, every)
     slack = np.divide(norms, bars, out=np.zeros_like(norms), where=np.isfinite(bars) & (bars > 0))
     norms[free] = 0.0  # but for rounding
-    dual = lasso_duals(lambda scales: problem.dual(residuals, scales), norms[None], lengths[None], bars[None], ridge)
-    return float(dual[0]), slack
+    given = lengths[None], bars[None], ridge
+    dual = lasso_duals(lambda scales: problem.dual(residuals, scales), norms[None], *given)
+    return float(lasso_values(*given)[0]), float(dual[0]), slack
 
 
 def _orthogonal(problem: ConvexProblem, residuals: Array, scores: Array, free: Indices) -> Array:

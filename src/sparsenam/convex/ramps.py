@@ -41,19 +41,6 @@ Places = NDArray[np.unsignedinteger]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TermAtKnots:
-    """A term's raw columns as functions of the place: ``values`` (knots, raw columns) at each knot.
-
-    ``places`` (rows,) is the knot left of each row, -1 where the term is absent, ``shares`` (rows,) the share of the
-    next one. Levels are knots whose next one has no share.
-    """
-
-    places: NDArray[np.signedinteger]
-    shares: Vector
-    values: Matrix
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Ramps:
     """Clipped ReLU units clip((x - tₖ)/hₖ, 0, 1) between neighbouring knots t₀ < … < tₘ of one term.
 
@@ -92,12 +79,9 @@ class Ramps:
         columns /= np.diff(self.knots)[:, None]
         return np.clip(columns, 0.0, 1.0, out=columns).T
 
-    def at_knots(self, x: Vector) -> TermAtKnots:
-        """Return the ramps at x of shape (rows,) as functions of the place among the knots."""
-        placed = PlacedRows.of([self], x[None])
-        places = placed.places[0].astype(np.int32)  # half the bytes of an index, once for every cell
-        places[np.isnan(x)] = -1
-        return TermAtKnots(places, placed.shares[0], self.columns(self.knots))
+    def at_knots(self, x: Vector) -> tuple[PlacedRows, Matrix]:
+        """Return x of shape (rows,) among the knots, and the ramps at each knot, shape (m + 1, m)."""
+        return PlacedRows.of([self], x[None]), self.columns(self.knots)
 
     def curve(self, rises: Matrix) -> FittedCurve:
         """Return Σₖ cₖ rampₖ for coefficients c of shape (m, outputs): 0 at the first knot, level beyond the ends."""
@@ -229,13 +213,14 @@ class LevelColumns:
 
     def columns(self, x: Vector) -> Matrix:
         """Return the columns of the training rows, shape (rows, m); absent cells are 0."""
-        found = self.at_knots(x)
-        columns = found.values[found.places]
-        columns[found.places < 0] = 0.0
-        return columns
+        placed, values = self.at_knots(x)
+        return np.vstack([values, np.zeros(self.size)])[placed.places[0]]
 
-    def at_knots(self, x: Vector) -> TermAtKnots:
-        """Return the columns as functions of the level, and of the part of the rows where rare levels share columns."""
+    def at_knots(self, x: Vector) -> tuple[PlacedRows, Matrix]:
+        """Return x among the levels, and the columns at each, shape (knots, m).
+
+        Where rare levels share columns, each level is a knot for each part of the rows. No row has a share of the next.
+        """
         present = ~np.isnan(x)
         codes = np.minimum(np.searchsorted(self.levels, np.where(present, x, self.levels[0])), self.levels.size - 1)
         parts = PARTS if self.overall.shape[1] else 1
@@ -243,8 +228,9 @@ class LevelColumns:
         frequent, rare = np.flatnonzero(self.column >= 0), np.flatnonzero(self.column < 0)
         values[:, frequent, self.column[frequent]] = 1.0
         values[:, rare, self.n_frequent :] = self.means[:parts, rare]
-        places = codes + self.levels.size * (np.arange(x.size) % parts)
-        return TermAtKnots(np.where(present, places, -1), np.zeros(x.size), values.reshape(-1, self.size))
+        places, knots = codes + self.levels.size * (np.arange(x.size) % parts), parts * self.levels.size
+        placed = np.where(present, places, knots).astype(_integer(knots))[None]
+        return PlacedRows(placed, np.zeros((1, x.size)), slots([knots])), values.reshape(knots, self.size)
 
     def curve(self, coefficients: Matrix) -> FittedCurve:
         """Return the curve from level to level, for coefficients (m, outputs)."""
@@ -304,14 +290,13 @@ class PlacedRows:
         return cls(places, shares, knots)
 
     @classmethod
-    def of_terms(cls, terms: Sequence[TermAtKnots]) -> PlacedRows:
-        """Return the rows of some terms, placed among the knots of all."""
-        knots = slots([len(term.values) for term in terms])
-        total = knots[-1].stop
-        places = np.empty((len(terms), terms[0].places.size), dtype=_integer(total))
+    def joined(cls, terms: Sequence[PlacedRows]) -> PlacedRows:
+        """Return the rows of some single terms, placed among the knots of all."""
+        knots = slots([term.size for term in terms])
+        places = np.empty((len(terms), terms[0].n_rows), dtype=_integer(knots[-1].stop))
         for into, term, slot in zip(places, terms, knots, strict=True):  # all at once would be eight bytes a cell
-            into[:] = np.where(term.places < 0, total, term.places + slot.start)
-        return cls(places, np.stack([term.shares for term in terms]), knots)
+            into[:] = np.where(term.places[0] < term.size, term.places[0] + into.dtype.type(slot.start), knots[-1].stop)
+        return cls(places, np.concatenate([term.shares for term in terms]), knots)
 
     def at(self, rows: Indices) -> PlacedRows:
         """Return some of the rows."""

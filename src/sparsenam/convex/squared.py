@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.convex.design import Array, GroupedDesign
+from sparsenam.convex.design import Array, GroupedDesign, WorkingColumns
 from sparsenam.convex.problem import BlockSolver, ConvexProblem, group_lengths
 from sparsenam.convex.ramps import Indices
 
@@ -114,9 +114,6 @@ def _block_inverse(hessian: Array, k: int, width: int, ridge: float) -> Array:
     return np.linalg.pinv(block, rcond=1e-9, hermitian=True).astype(np.float64, copy=False)
 
 
-FIRST_ROOM = 16  # groups that fit before the cache grows for the first time
-
-
 class BatchSums:
     """Sums over the rows of all batches, for weights of shape (batches, rows).
 
@@ -138,29 +135,23 @@ class BatchSums:
         """Whether every batch leaves rows out of batch 0."""
         return all(found is not None for found in self.left_out)
 
-    def factors(self) -> Array:
-        """Return what each batch multiplies the weights of batch 0 by, NaN for a batch that is no part of it."""
-        return np.array([1.0, *(np.nan if found is None else found[1] for found in self.left_out)])
+    def second_moments(self, columns: WorkingColumns, weights: Array, first: int = 0) -> tuple[Array, Array]:
+        """Return QWQᵀ of every batch from row ``first`` on, and the squares of which rounding is a share.
 
-    def of(self, summed: Callable[[Array, Indices | None], Array], weights: Array) -> Array:
-        """Return for every batch what ``summed`` gives of weights and the rows that they are of (None: all)."""
-        sums = np.zeros(0)
+        Of a difference, rounding is that of what it is the difference of.
+        """
+        sums = np.empty((len(weights), columns.count - first, columns.count))
         for batch, found in enumerate(self.left_out, start=1):
-            part = summed(weights[batch], None) if found is None else summed(weights[0][found[0]], found[0])
-            if batch == 1:
-                sums = np.empty((len(weights), *part.shape))
-            sums[batch] = part
-        if self._is_partition:
-            np.sum(sums[1:], axis=0, out=sums[0])
-        else:
-            whole = summed(weights[0], None)
-            sums = sums if self.left_out else np.empty((1, *whole.shape))
-            sums[0] = whole
+            rows = None if found is None else found[0]
+            sums[batch] = columns.second_moments(weights[batch] if rows is None else weights[0][rows], rows, first)
+        sums[0] = sums[1:].sum(axis=0) if self._is_partition else columns.second_moments(weights[0], None, first)
+        moments = np.diagonal(sums, first, 1, 2).copy()
         for batch, found in enumerate(self.left_out, start=1):  # in place: these are the largest arrays of a fit
             if found is not None:
                 np.subtract(sums[0], sums[batch], out=sums[batch])
                 sums[batch] *= found[1]
-        return sums
+                moments[batch] = found[1] * moments[0]
+        return sums, moments
 
 
 def rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:
@@ -178,10 +169,10 @@ def rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:
 class GramCache:
     """Sums over rows for squared loss, H = QᵀWQ - (QᵀW1)(QᵀW1)ᵀ and QᵀW(y - ȳ), of the groups added so far.
 
-    ``groups`` are the k groups cached, in order of arrival; ``index`` is its inverse, -1 for the others. Of ``hessian``
-    (batches, room, room) the first k·m rows and columns are filled. ``means`` QᵀW1 has shape (batches, k·m), ``linear``
-    QᵀW(y - ȳ) (batches, outputs, k·m), ``inverse`` (k, batches) is one over the top eigenvalue of each diagonal block.
-    ``centred`` is y - ȳ (batches, outputs, rows) with ȳ the weighted means ``target_means`` (batches, outputs).
+    ``groups`` are the k groups cached, in order of arrival; ``index`` is its inverse, -1 for the others. ``hessian``
+    has shape (batches, k·m, k·m), ``means`` QᵀW1 (batches, k·m), ``linear`` QᵀW(y - ȳ) (batches, outputs, k·m), and
+    ``inverse`` (k, batches) is one over the top eigenvalue of each diagonal block. ``centred`` is y - ȳ (batches,
+    outputs, rows) with ȳ the weighted means ``target_means`` (batches, outputs).
     """
 
     def __init__(self, design: GroupedDesign, target: Array, weights: Array) -> None:
@@ -219,10 +210,7 @@ class GramCache:
         every, fresh = design.working(self.groups), design.working(groups)
         means = fresh.products(self.weights)
         linear = fresh.products(self.weights[:, None, :] * self.centred)
-        block = self._sums.of(lambda weights, rows: every.second_moments(weights, rows, start), self.weights)
-        moments = np.diagonal(block, start, 1, 2).copy()
-        factors = self._sums.factors()[:, None]  # of a difference, rounding is that of what it is the difference of
-        moments = np.where(np.isnan(factors), moments, factors * moments[0])
+        block, moments = self._sums.second_moments(every, self.weights, start)
         self.means = np.concatenate([self.means, means], axis=1)
         self.linear = np.concatenate([self.linear, linear], axis=2)
         for products, of_fresh, of_every in zip(block, means, self.means, strict=True):
@@ -233,18 +221,12 @@ class GramCache:
             block[flat] = 0.0
             block.transpose(0, 2, 1)[self._flat] = 0.0
             self.linear[np.broadcast_to(self._flat[:, None], self.linear.shape)] = 0.0
-        self._make_room()
-        self.hessian[:, start : self.size, : self.size] = block
-        self.hessian[:, :start, start : self.size] = block[:, :, :start].transpose(0, 2, 1)
+        old, self.hessian = self.hessian, np.empty((len(block), self.size, self.size))
+        self.hessian[:, :start, :start], self.hessian[:, start:] = old, block
+        self.hessian[:, :start, start:] = block[:, :, :start].transpose(0, 2, 1)
         self.inverse = np.concatenate(
             [self.inverse, inverse_curvatures(self.hessian, groups.size, design.width, known)]
         )
-
-    def _make_room(self) -> None:
-        have, most = self.hessian.shape[1], self.design.n_groups * self.design.width
-        if self.size > have:
-            room = min(max(2 * have, self.size, FIRST_ROOM * self.design.width), most)
-            self.hessian = np.pad(self.hessian, ((0, 0), (0, room - have), (0, room - have)))
 
 
 SQUARED_SWEEPS = 500
@@ -271,7 +253,7 @@ class SquaredSolver(BlockSolver):
         gram.add(working)
         theta = self.theta[:, :, gram.groups]
         flat = theta.reshape(*theta.shape[:2], gram.size)
-        self.pull = gram.linear - np.matmul(flat, gram.hessian[:, : gram.size, : gram.size])
+        self.pull = gram.linear - np.matmul(flat, gram.hessian)
         descend(
             gram.hessian,
             gram.inverse,

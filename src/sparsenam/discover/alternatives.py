@@ -163,6 +163,7 @@ def find_alternatives(fit: Fit, question: Question, tolerance: float | Literal["
 class JudgedSet:
     """A set of units with its held-out losses (rows,), and how far it is behind the chosen one, with the error.
 
+    These are shares of the empty model's loss.
     ``is_good`` says whether that is within the margin, ``is_bad`` whether it is certainly not.
     """
 
@@ -199,10 +200,10 @@ class AlternativeSearch:
         self._hopeless: set[int] = set()
         start = self.units.containing(chosen) | self.units.free
         self._base = judge.losses_of(self._groups_of(start))
-        self.loss = judge.mean_and_error(self._base)[0]
         empty = judge.losses_of(self._groups_of(self.units.free))
-        self.null_loss = judge.mean_and_error(empty)[0]
-        self._gain = judge.mean_and_error(empty - self._base)[0]
+        null_loss = judge.mean_and_error(empty)[0]
+        self._unit = max(abs(null_loss), np.finfo(float).tiny)
+        self.explained = (null_loss - judge.mean_and_error(self._base)[0]) / self._unit
         self.chosen = self._judged(start)
 
     @property
@@ -266,15 +267,15 @@ class AlternativeSearch:
                 continue
             judged = self._judged(wider)
             gain, error = self.judge.mean_and_error(at.losses - judged.losses)
-            if gain > CLEAR * error + TIE * abs(self.null_loss):
+            if gain > CLEAR * error + TIE * self._unit:
                 found.append(judged)
         return found
 
     def _judged(self, units: Units) -> JudgedSet:
         if units not in self._known:
             losses = self.judge.losses_of(self._groups_of(units))
-            behind, error = self.judge.mean_and_error(losses - self._base)
-            margin = max(self._margin(self._gain, error), TIE * abs(self.null_loss))
+            behind, error = (part / self._unit for part in self.judge.mean_and_error(losses - self._base))
+            margin = max(self._margin(self.explained, error), TIE)
             is_bad = behind - CLEAR * error > margin
             self._known[units] = JudgedSet(units, losses, behind, error, behind <= margin, is_bad)
             self._context.progress.report("other models", len(self._known))
@@ -291,10 +292,9 @@ class AlternativeSearch:
 
     def _best(self, judged: Iterable[JudgedSet]) -> list[JudgedSet]:
         """Return sets with the fewest columns first, then the lowest loss; losses that rounding may order are equal."""
-        unit = TIE * max(abs(self.null_loss), np.finfo(float).tiny)
         return sorted(
             judged,
-            key=lambda found: (self.units.n_columns(found.units), round(found.behind / unit), sorted(found.units)),
+            key=lambda found: (self.units.n_columns(found.units), round(found.behind / TIE), sorted(found.units)),
         )
 
 
@@ -307,8 +307,6 @@ def _alternatives(
 ) -> Alternatives:
     """Return what a search found in names of columns; ``twins`` of a kept column equal it in every row."""
     units, names, chosen = search.units, search.task.column_names, search.chosen.units
-    unit_loss = max(abs(search.null_loss), 1e-300)
-    explained = (search.null_loss - search.loss) / unit_loss
 
     def columns(inside: Units) -> tuple[str, ...]:
         return tuple(sorted(names[int(column)] for unit in inside for column in units.columns[unit]))
@@ -318,32 +316,29 @@ def _alternatives(
             columns=columns(judged.units),
             dropped=columns(chosen - judged.units),
             added=columns(judged.units - chosen),
-            explained=(search.null_loss - search.loss - judged.behind) / unit_loss,
-            behind=judged.behind / unit_loss,
-            error=judged.error / unit_loss,
+            explained=search.explained - judged.behind,
+            behind=judged.behind,
+            error=judged.error,
         )
 
-    needed, spare, loss_without = chosen - units.free, list[str](), dict[int, float]()
+    def label(units: Units) -> str:
+        return " + ".join(columns(units))
+
+    needed = (chosen - units.free).intersection(*(judged.units for judged in good))
+    moves = [(chosen - judged.units, judged.units - chosen, judged.behind) for judged in good]
+    without = {gone: behind for gone, new, behind in moves if len(gone) == 1 and not new}
+    swaps = [(gone, new, behind) for gone, new, behind in moves if len(gone) == len(new) == 1]
+    for one, another in (*either, *(pair[::-1] for pair in either)):
+        swaps.append((frozenset({one}), frozenset({another}), without.get(frozenset({one}), 0.0)))
     exchangeable: dict[str, dict[str, float]] = {name: dict.fromkeys(others, 0.0) for name, others in twins.items()}
-    for judged in good:
-        needed &= judged.units
-        gone, new = chosen - judged.units, judged.units - chosen
-        if len(gone) == 1 and not new:
-            spare += columns(gone)
-            loss_without[min(gone)] = judged.behind / unit_loss
-        if len(gone) == len(new) == 1:
-            places = exchangeable.setdefault(" + ".join(columns(gone)), {})
-            places[" + ".join(columns(new))] = judged.behind / unit_loss
-    for pair in either:
-        for one, partner in (pair, pair[::-1]):
-            places = exchangeable.setdefault(" + ".join(columns(frozenset({one}))), {})
-            places[" + ".join(columns(frozenset({partner})))] = loss_without.get(one, 0.0)
+    for gone, new, behind in swaps:
+        exchangeable.setdefault(label(gone), {})[label(new)] = behind
     return Alternatives(
         columns=columns(chosen),
-        explained=explained,
+        explained=search.explained,
         models=tuple(map(other, good)),
         needed=tuple(name for name in columns(needed) if name not in twins),
-        spare=tuple(sorted(spare)),
+        spare=tuple(sorted(name for gone in without for name in columns(gone))),
         exchangeable={name: exchangeable[name] for name in sorted(exchangeable)},
         tolerance=tolerance,
         tried=search.tried,

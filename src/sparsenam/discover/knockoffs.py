@@ -19,14 +19,13 @@ from scipy.optimize import minimize
 from scipy.stats import loggamma, norm, zscore
 from sklearn.covariance import ledoit_wolf  # pyright: ignore
 
+from sparsenam.codec import Matrix, Vector
 from sparsenam.convex.path import convex_path
 from sparsenam.selection.choose import PATH_TOL
 from sparsenam.selection.task import ConvexTask, Indices
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.sample import Grouping
 
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 Ranks = NDArray[np.intp]
 Construction = Literal["gaussian copula", "elliptical copula", "sequential"]
 

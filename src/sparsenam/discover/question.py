@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from sparsenam.context import Context
 from sparsenam.errors import ConstantColumnWarning, InputError, describe
@@ -91,19 +93,15 @@ class ColumnUnits:
     @classmethod
     def of(cls, task: ConvexTask) -> ColumnUnits:
         """Return the units of a task, in the order of its groups."""
-        unit_of: dict[int, tuple[set[int], set[int]]] = {}  # of each column: the groups and columns of its unit
-        for group in range(task.design.n_groups):
-            groups, columns = {group}, set[int](task.columns(np.array([group])).tolist())
-            for joined in [unit_of[column] for column in columns if column in unit_of]:
-                groups, columns = groups | joined[0], columns | joined[1]
-            unit_of |= dict.fromkeys(columns, (groups, columns))
-        units = sorted({min(unit[0]): unit for unit in unit_of.values()}.values(), key=lambda unit: min(unit[0]))
-        free = set[int](task.free_groups.tolist())
-        return cls(
-            tuple(np.array(sorted(groups), dtype=np.intp) for groups, _ in units),
-            tuple(np.array(sorted(columns), dtype=np.intp) for _, columns in units),
-            frozenset(index for index, (groups, _) in enumerate(units) if groups & free),
-        )
+        groups = np.arange(task.design.n_groups)
+        columns = [task.columns(groups[[group]]) for group in groups]
+        ends = np.repeat(groups, [part.size for part in columns]), groups.size + np.concatenate([*columns, groups[:0]])
+        size = groups.size + len(task.column_names)
+        joined = coo_array((np.ones(ends[0].size), ends), shape=(size, size))
+        labels = connected_components(joined, directed=False)[1][groups]
+        units = [np.flatnonzero(labels == label) for label in dict.fromkeys(labels.tolist())]
+        free = [index for index, unit in enumerate(units) if np.isin(unit, task.free_groups).any()]
+        return cls(tuple(units), tuple(map(task.columns, units)), frozenset(free))
 
     def containing(self, groups: Indices) -> Units:
         """Return the units of which some group is among those given."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import t as student
 
+from sparsenam.codec import Matrix
 from sparsenam.context import Context
 from sparsenam.convex.newton import refit_on
 from sparsenam.convex.path import convex_path
@@ -24,7 +25,6 @@ from sparsenam.selection.choose import FamilyLoss
 from sparsenam.selection.curve import TIE, Indices, Mask, Splits, Vector, balanced_splits, batch_weights, mean_and_error
 from sparsenam.selection.task import ConvexTask
 
-Matrix = NDArray[np.float64]
 Array = NDArray[np.float64]
 
 REPEATS = 2  # times that the rows are halved; both halves find curves in turn
@@ -104,13 +104,13 @@ def _curves(
     owner_of = np.full(design.n_groups, -1)
     for hypothesis, groups in enumerate(hypotheses):
         owner_of[groups] = hypothesis
-    keys = [(int(owner_of[group]), -1 if owner_of[group] >= 0 else int(group)) for group in support]
-    distinct = sorted(set(keys))
-    place_of = {key: place for place, key in enumerate(distinct)}
-    curves = np.zeros((design.n_rows, len(distinct), prepared.target.shape[1]))
-    for group, part, key in zip(support, theta, keys, strict=True):
-        curves[:, place_of[key]] += design.exact(np.array([group])).T @ part
-    return curves, np.array([owner for owner, _ in distinct], dtype=np.intp)
+    # a group of no hypothesis has a curve of its own
+    keys = np.where(owner_of[support] >= 0, owner_of[support], len(hypotheses) + support)
+    distinct, places = np.unique(keys, return_inverse=True)
+    curves = np.zeros((design.n_rows, distinct.size, prepared.target.shape[1]))
+    for group, part, place in zip(support, theta, places, strict=True):
+        curves[:, place] += design.exact(np.array([group])).T @ part
+    return curves, np.where(distinct < len(hypotheses), distinct, -1)
 
 
 def _best_point(task: ConvexTask, splits: Splits) -> ConvexPoint:

@@ -2,7 +2,7 @@
 
 from sparsenam.estimators.base import AdditiveEstimator, fit_with
 from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNAMClassifier
-from sparsenam.estimators.models import compare
+from sparsenam.estimators.models import compare, load
 from sparsenam.estimators.paths import random_feature_path, snam_path
 from sparsenam.estimators.regression import RandomFeatureSNAMRegressor, SNAMRegressor
 from sparsenam.estimators.selector import FDRSelector
@@ -21,6 +21,7 @@ __all__ = [
     "SNAMSurvival",
     "compare",
     "fit_with",
+    "load",
     "random_feature_path",
     "snam_path",
     "survival_target",

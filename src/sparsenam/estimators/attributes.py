@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, Generic, Self, TypeVar, overload
 
 import narwhals.stable.v2 as nw
@@ -17,7 +18,6 @@ from sklearn.utils._set_output import (
 from sklearn.utils.validation import validate_data
 
 from sparsenam.fit.pipeline import Fit
-from sparsenam.training import History
 
 Found = TypeVar("Found")
 
@@ -27,10 +27,6 @@ class FromFit(Generic[Found]):
 
     def __init__(self, read: Callable[[Fit], Found]) -> None:
         self.read = read
-        self.name = ""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
 
     @overload
     def __get__(self, estimator: None, owner: type) -> Self: ...
@@ -41,11 +37,11 @@ class FromFit(Generic[Found]):
             return self
         fit: Fit | None = vars(estimator).get("fit_")
         if fit is None:
-            raise lacking_attribute(estimator, self.name, {})
+            raise AttributeError  # Python then asks __getattr__ of the estimator, which says what there is not
         return self.read(fit)
 
     def __set__(self, estimator: object, value: object) -> None:
-        raise AttributeError(f"{self.name} is read from fit_, and cannot be set", name=self.name, obj=estimator)
+        raise AttributeError("an attribute that is read from fit_ cannot be set", obj=estimator)
 
 
 # what other libraries have on the estimator, and where it is here
@@ -56,24 +52,17 @@ ELSEWHERE = {
 }
 
 
-def lacking_attribute(estimator: object, name: str, instead: Mapping[str, str]) -> AttributeError:
-    """Return Python's error for an attribute that there is not, with what to use instead where that is known."""
-    message, known = f"{type(estimator).__name__!r} object has no attribute {name!r}", ELSEWHERE | dict(instead)
-    message += f"; use {known[name]}" if name in known else ""
-    return AttributeError(message, name=name, obj=estimator)
-
-
-def known_history(fit: Fit) -> History:
+def known_history(fit: Fit) -> list[dict[str, float | int | None]]:
     """Return the course of the training; there is no such attribute where no network was trained."""
     if fit.history is None:
-        raise AttributeError("history_ is there only where a network was trained")
-    return fit.history
+        raise AttributeError
+    return [asdict(epoch) for epoch in fit.history]
 
 
 def names_in(fit: Fit) -> NDArray[np.object_]:
     """Return the names of the columns; there is no such attribute where the table had none."""
     if not fit.encoder.named:
-        raise AttributeError("feature_names_in_ is there only where the table names its columns")
+        raise AttributeError
     return np.array(fit.encoder.names, dtype=object)
 
 

@@ -19,11 +19,11 @@ from sparsenam.convex.path import TOLERANCE
 from sparsenam.errors import ChoiceWarning, InputError, describe, rows_named_by
 from sparsenam.estimators.fitted import FittedModel
 from sparsenam.families import CustomLoss, Family
-from sparsenam.fit.all_rows import check_counts
 from sparsenam.fit.pairs import Heredity, Pairs
 from sparsenam.fit.pipeline import Fit, Respond, fit
 from sparsenam.fit.plan import DEFAULT_FOLDS, Alpha, FitInput, Plan, WeightMeaning, plan_of
 from sparsenam.fit.problem import FeatureKind
+from sparsenam.fit.response import check_counts
 from sparsenam.penalties import Penalty
 from sparsenam.selection import Rule, RuleName
 from sparsenam.selection.curve import CrossValidator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from sparsenam.estimators.base import (
     FitData,
     RandomFeatureParameters,
     SNAMParameters,
+    Vector,
     name_of,
     require_target,
 )
@@ -91,26 +93,18 @@ def _check_labels(y: Classes) -> None:
         raise RowError("y", "a class in every row", got, "leave out the rows without one")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassTarget:
-    """Reads targets that are classes, with a factor of the weight for each; two have one output if ``binary``."""
-
-    classes: Classes
-    factors: Matrix
-    binary: bool
-
-    def __call__(self, y: Classes) -> tuple[Matrix, Matrix]:
-        """Return y as 0 and 1 (rows, outputs), and the factors of the rows' classes."""
-        labels = column_or_1d(y)
-        _check_labels(labels)
-        places = np.clip(np.searchsorted(self.classes, labels), 0, self.classes.size - 1)
-        unknown = self.classes[places] != labels
-        if unknown.any():
-            expected = f"the classes of a sample of {SAMPLE_ROWS:,} rows"
-            got = ((f"{shown(labels[unknown][0])}, which it does not hold,", int(np.argmax(unknown))),)
-            raise RowError("y", expected, got, "leave out rows of so rare classes")
-        target = (places[:, None] == np.arange(self.classes.size)).astype(np.float64)
-        return target[:, 1:] if self.binary else target, self.factors[places]
+def class_target(classes: Classes, factors: Vector, binary: bool, y: Classes) -> tuple[Matrix, Vector]:
+    """Return y as 0 and 1 (rows, outputs), one output if ``binary``, and the factors of the rows' classes."""
+    labels = column_or_1d(y)
+    _check_labels(labels)
+    places = np.clip(np.searchsorted(classes, labels), 0, classes.size - 1)
+    unknown = classes[places] != labels
+    if unknown.any():
+        expected = f"the classes of a sample of {SAMPLE_ROWS:,} rows"
+        got = ((f"{shown(labels[unknown][0])}, which it does not hold,", int(np.argmax(unknown))),)
+        raise RowError("y", expected, got, "leave out rows of so rare classes")
+    target = (places[:, None] == np.arange(classes.size)).astype(np.float64)
+    return target[:, 1:] if binary else target, factors[places]
 
 
 class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
@@ -149,7 +143,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         table = None
         if given.blocks is not None:
             by_class = np.array([factors[target.argmax(axis=1) == code][0] for code in range(classes.size)])
-            table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.response == "binary"))
+            table = LargeTable(given.blocks, partial(class_target, classes, by_class, family.response == "binary"))
         rows = FitInput(encoder, sample, name_of(y, encoder.names), data.groups, stratum, table)
         return self._fit_by(plan, rows, ClassResponse(classes), data)
 

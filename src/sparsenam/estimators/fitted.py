@@ -21,7 +21,7 @@ from sparsenam.discover.alternatives import Alternatives, find_alternatives
 from sparsenam.discover.question import question_of
 from sparsenam.discover.stability import Stability, measure_stability
 from sparsenam.errors import InputError, check_whole, describe
-from sparsenam.estimators.attributes import FromFit, kept_table, known_history, lacking_attribute, names_in
+from sparsenam.estimators.attributes import ELSEWHERE, FromFit, kept_table, known_history, names_in
 from sparsenam.explain import Explanation, LocalExplanation, explain, explain_rows
 from sparsenam.export import ModelFileError, save_fit
 from sparsenam.export.exporting import export_difference, portable, write_export
@@ -71,7 +71,9 @@ class FittedModel(SelectorMixin, BaseEstimator):
     if not TYPE_CHECKING:  # types know what there is
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise lacking_attribute(self, name, self._instead)
+            message, known = f"{type(self).__name__!r} object has no attribute {name!r}", ELSEWHERE | self._instead
+            message += f"; use {known[name]}" if name in known else ""
+            raise AttributeError(message, name=name, obj=self)
 
     def effects(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return each column's centred share of the linear predictor, 0 for dropped columns.
@@ -114,13 +116,7 @@ class FittedModel(SelectorMixin, BaseEstimator):
         return explain(self._fitted(), X)
 
     def explain_local(self, X: ArrayLike) -> LocalExplanation:
-        """Return what each column adds to the score of each row, in numbers and in words.
-
-        Parameters
-        ----------
-        X : table of shape (rows, features)
-            The rows to explain.
-        """
+        """Return what each column adds to the score of each row of a table, in numbers and in words."""
         return explain_rows(self._fitted(), X)
 
     def effect_bands(
@@ -134,7 +130,6 @@ class FittedModel(SelectorMixin, BaseEstimator):
         Parameters
         ----------
         X : table of shape (rows, features)
-            The rows.
         level : float
             The share of curves, in repetitions of the study, that lie within the limits.
         simultaneous : bool
@@ -175,10 +170,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
         X : table of shape (rows, features)
             New rows, which the fit has not seen; with ``cv`` the rows of the fit. All columns of the fit are needed,
             since errors may depend on those that the model dropped.
-        y : array-like of shape (rows,) or (rows, outputs)
-            Their target, as for ``fit``.
-        sample_weight, exposure : array-like of shape (rows,), optional
-            As for ``fit``.
+        y, sample_weight, exposure
+            Of these rows, as for ``fit``.
         groups : str or int, optional
             A column of 2 to 20 levels by which intervals will be asked for. Columns with the fewest levels, 32 in all,
             are kept without being named.
@@ -214,10 +207,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
         ----------
         X : table of shape (rows, features), optional
             Rows on which the loss before and after each edit is measured, best ones that the fit has not seen.
-        y : array-like of shape (rows,) or (rows, outputs), optional
-            Their target, as for ``fit``.
-        sample_weight, exposure : array-like of shape (rows,), optional
-            As for ``fit``.
+        y, sample_weight, exposure : optional
+            Of these rows, as for ``fit``.
         clock : callable, optional
             What tells the time of an edit; by default the clock of the computer, in universal time.
         """
@@ -315,14 +306,10 @@ class FittedModel(SelectorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : table of shape (rows, features)
-            The rows of the fit, or rows like them.
-        y : array-like of shape (rows,) or (rows, outputs)
-            Their target, as for ``fit``.
+        X, y, sample_weight, exposure
+            The rows of the fit, or rows like them, as for ``fit``.
         n_pairs : int, default 25
             Pairs of complementary halves.
-        sample_weight, exposure : array-like of shape (rows,), optional
-            As for ``fit``.
         groups : array-like of shape (rows,), optional
             Groups of rows that depend on each other, such as those of one patient: no half tears one apart.
         """
@@ -349,17 +336,13 @@ class FittedModel(SelectorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : table of shape (rows, features)
-            The rows of the fit, or rows like them.
-        y : array-like of shape (rows,) or (rows, outputs)
-            Their target, as for ``fit``.
+        X, y, sample_weight, exposure, groups
+            The rows of the fit, or rows like them, as for ``fit``.
         tolerance : float or "auto", default "auto"
             How much of what the model explains in rows held out another may lose. "auto" is what is not
             certain, two standard errors, and at most 3 %.
         most : int, default 20
             Most models to return.
-        sample_weight, exposure, groups : array-like of shape (rows,), optional
-            As for ``fit``.
         """
         check_whole("most", most)
         fit = self._asked()
@@ -386,14 +369,12 @@ class FittedModel(SelectorMixin, BaseEstimator):
         ----------
         X : table of shape (rows, features)
             Rows with the columns of the fit, dropped ones included: those of the fit, or better new ones.
-        y : array-like of shape (rows,) or (rows, outputs)
-            Their target, as for ``fit``.
+        y, sample_weight, exposure
+            Of these rows, as for ``fit``.
         groups : list of names, array-like of shape (rows,), mapping or table, optional
             What the rows are divided by: columns of X by their names, or labels, one for each row and of one or several
             columns. Categories have a subgroup for each level, numbers one for each fifth of the rows, missing cells
             one too. By default every column of X; of more than 60 columns, those that the model keeps.
-        sample_weight, exposure : array-like of shape (rows,), optional
-            As for ``fit``.
         verbose : bool, optional
             Progress bar for audits of more than two seconds; by default only on a terminal.
         """

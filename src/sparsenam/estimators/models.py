@@ -69,8 +69,17 @@ def compare(
     return comparing.compare(fits, X, y, groups, sample_weight=sample_weight, exposure=exposure)
 
 
-def load_model(path: str | PathLike[str]) -> AdditiveEstimator:
-    """Return the fitted estimator that its ``save`` wrote into a file."""
+def load(path: str | PathLike[str]) -> AdditiveEstimator:
+    """Return the fitted estimator that its ``save`` wrote into a file; it predicts the same to the bit.
+
+    A file holds data only, so that loading runs none of its content. What is not in it: ``path_``, the losses of
+    single rows in ``cv_curve_``, and settings that are code.
+
+    Raises
+    ------
+    sparsenam.export.ModelFileError
+        When the file is damaged, changed or of an unknown version.
+    """
     kinds = {kind.__name__: kind for kind in TASKS}
     fit = load_fit(path, {kind.__name__: task for kind, task in TASKS.items()})
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -33,18 +34,12 @@ from sparsenam.uncertainty.results import PredictionIntervals
 REGRESSION_FAMILIES = tuple(name for name, kind in FAMILIES.items() if kind.response in ("number", "count", "amount"))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NumberTarget:
-    """Reads targets that are numbers in the range of a family, for a block of rows."""
-
-    family: Family
-
-    def __call__(self, y: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return y as (rows, outputs), and factors of 1."""
-        numbers = check_target(y)
-        target = numbers.reshape(len(numbers), -1)
-        self.family.range.check(target, f"the {self.family.name} family")
-        return target, np.ones(len(target))
+def number_target(family: Family, y: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return numbers in the range of a family as (rows, outputs), and factors of 1."""
+    numbers = check_target(y)
+    target = numbers.reshape(len(numbers), -1)
+    family.range.check(target, f"the {family.name} family")
+    return target, np.ones(len(target))
 
 
 class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
@@ -88,7 +83,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         require_target(self, data.y)
         if data.exposure is not None:
             require_rates(plan.family)
-        given, read_target = data.sampled(plan), NumberTarget(plan.family)
+        given, read_target = data.sampled(plan), partial(number_target, plan.family)
         among = given.among
         if isinstance(given.blocks, MemoryBlocks):  # all at once, so that an error names the row of the table
             check_target(given.blocks.y)

@@ -261,7 +261,11 @@ def check_encoder(encoder: TableEncoder) -> None:
     require(len({term.name for term in terms}) == len(terms), "two terms of one name")
     missing = {term.name for term in encoder.terms if term.kind == "missing"}
     for column in encoder.columns:
-        few = len(column.levels) == 1 if column.kind == "constant" else bool(column.levels) == _has_levels(column)
+        few = (
+            len(column.levels) == 1
+            if column.kind == "constant"
+            else bool(column.levels) == (column.kind in ("category", "ordered"))
+        )
         empty = column.is_empty and column.n_missing > 0 and not column.missing_term
         require((few or empty) and len(set(column.levels)) == len(column.levels), "a column of other levels")
         require(not column.pooled or column.kind == "category", "rare levels of no category")
@@ -276,10 +280,6 @@ def check_encoder(encoder: TableEncoder) -> None:
         require(term.kind == "missing" or term.kind in VALUES[column.kind], "a term of another kind than its column")
         require(set(term.levels) <= set(column.levels), "a term of levels that its column does not have")
         require(term.kind not in ("levels", "binary") or bool(term.levels), "a term without levels")
-
-
-def _has_levels(column: Column) -> bool:
-    return column.kind in ("category", "ordered")
 
 
 def _check_summary(fit: Fit) -> None:

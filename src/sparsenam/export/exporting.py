@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -27,6 +27,10 @@ from sparsenam.tables.text import date_key
 Rows = Sequence[Mapping[str, Cell]]
 Matrix = NDArray[np.float64]
 Options = Mapping[str, Any]  # of a target, which checks them
+
+
+# what a category's cell is that is stored as a number; the level of a date is its text
+WRITTEN: Mapping[str, Callable[[float], Cell]] = {"truth": bool, "date": date_key}
 
 
 class TargetModule(Protocol):
@@ -175,18 +179,14 @@ def cells_of(encoder: TableEncoder, model: PortableModel, X: ArrayLike) -> Rows:
     for cells in table:
         if cells.name not in wanted:
             continue
-        if wanted[cells.name].kind != "category":  # texts of numbers and dates, too
-            described_as = described[cells.name]
-            numbers = as_numbers(cells, described_as.unit, described_as.writing)
-            columns[cells.name] = [None if np.isnan(value) else float(value) for value in numbers]
-        elif cells.stored == "truth":
-            columns[cells.name] = [None if np.isnan(value) else bool(value) for value in cells.numbers]
-        elif cells.stored == "date":  # the level of a date is its text
-            columns[cells.name] = [None if np.isnan(value) else date_key(float(value)) for value in cells.numbers]
-        elif cells.numbers.size:
-            columns[cells.name] = [None if np.isnan(value) else float(value) for value in cells.numbers]
-        else:
+        if wanted[cells.name].kind == "category" and not cells.numbers.size:
             columns[cells.name] = [None if code < 0 else cells.values[code] for code in cells.codes]
+            continue
+        as_cell, numbers = WRITTEN.get(cells.stored, float), cells.numbers
+        if wanted[cells.name].kind != "category":  # texts of numbers and dates, too
+            column = described[cells.name]
+            as_cell, numbers = float, as_numbers(cells, column.unit, column.writing)
+        columns[cells.name] = [None if np.isnan(number) else as_cell(float(number)) for number in numbers]
     if not columns:  # a model that kept none still has a score for each row
         return [{} for _ in table[0].missing]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

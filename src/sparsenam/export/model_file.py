@@ -27,7 +27,6 @@ from sparsenam.errors import InputError, RefusalError, describe, require
 from sparsenam.export.checks import check_fit, check_settings
 from sparsenam.export.settings import pack_parameters, unpack_parameters
 from sparsenam.families import FAMILIES
-from sparsenam.families.base import is_known_family
 from sparsenam.files import said_by, write_atomically
 from sparsenam.fit.pipeline import Fit
 from sparsenam.model import AdditiveModel
@@ -88,7 +87,7 @@ def save_fit(fit: Fit, path: str | PathLike[str]) -> None:
 
 def _check_model(model: AdditiveModel) -> None:
     remedy = "keep the estimator with pickle"
-    if not is_known_family(model.family):
+    if type(model.family) not in FAMILIES.values():
         expected = f"one of {sorted(FAMILIES)}, since a model file holds no code"
         got = f"a custom loss ({model.family.name})"
         raise ModelFileError(describe("family of the model to save", expected, got, remedy))

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.codec import Bounds, Count, Size, Tags, is_numeric, to_plain
 from sparsenam.errors import InputError, describe
-from sparsenam.families import FAMILIES, Family
+from sparsenam.families import FAMILIES
 from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.networks import SubNetworks
 from sparsenam.model.pairs import PairFunction
@@ -227,11 +227,12 @@ def portable_model(model: AdditiveModel, encoder: TableEncoder, target: Target, 
     place = {column: index for index, column in enumerate(used)}
     terms = [_term(curve, encoder.terms[term], place, encoder) for curve, term in zip(model.curves, kept, strict=True)]
     classes = () if target.classes is None else tuple(_label(label) for label in target.classes)
+    link = cast(Link, model.family.link)
     times, hazards = target.baseline or (np.zeros(0), np.zeros(0))
     return PortableModel(
         task=target.task,
         family=model.family.name,
-        link="identity" if target.task == "survival" else _link(model.family),
+        link="identity" if target.task == "survival" else "softmax" if model.family.couples_outputs else link,
         outputs=_outputs(target.task, classes, model.intercept.size),
         classes=classes,
         intercept=_numbers(model.intercept),
@@ -251,10 +252,6 @@ def _check(model: AdditiveModel) -> None:
         got = f"networks with the activation {model.functions.name!r}"
         remedy = "fit without network=, or with activation='relu'"
         raise refusal("model to export", "piecewise linear effects", got, remedy)
-
-
-def _link(family: Family) -> Link:
-    return "softmax" if family.couples_outputs else cast(Link, family.link)
 
 
 def _label(label: object) -> Label:

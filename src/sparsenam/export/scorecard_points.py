@@ -14,9 +14,9 @@ from sparsenam.errors import check_word
 from sparsenam.explain.explanation import DataFrame, as_frame
 from sparsenam.export.portable import Cell, Label
 from sparsenam.export.scorecard_bins import CardBins
+from sparsenam.text import no_formula
 
 Against = Literal["best", "average"]
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # texts that a spreadsheet would read as a formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,9 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Part):
     """A column that lowers a row's score, and by how many points against the best or the average."""
 
-    name: str
-    bin: str
-    points: float
     lost: float
 
 
@@ -234,13 +231,11 @@ class Scorecard:
         stream = io.StringIO(newline="")
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(records[0])
-        writer.writerows([["" if cell is None else _harmless(cell) for cell in record.values()] for record in records])
+        for record in records:
+            cells = ("" if cell is None else cell for cell in record.values())
+            writer.writerow([no_formula(cell) if isinstance(cell, str) else cell for cell in cells])
         return stream.getvalue()
 
 
 def _record(column: str, text: str, low: float | None, high: float | None, points: float) -> dict[str, object]:
     return {"column": column, "bin": text, "from": low, "below": high, "points": points}
-
-
-def _harmless(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell

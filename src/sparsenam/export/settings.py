@@ -1,4 +1,4 @@
-"""The settings of an estimator as JSON and back: plain data, families, and objects of plain parameters."""
+"""The settings of an estimator as JSON and back: plain data, and objects of plain parameters."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import TypeGuard
 
 from sklearn.base import BaseEstimator
 
-from sparsenam import codec
-from sparsenam.codec import is_mapping, is_numeric, is_sequence, to_plain
+from sparsenam.codec import is_mapping, is_numeric, is_sequence
 from sparsenam.container import Json, is_object
 from sparsenam.errors import InputError, RefusalError, require
-from sparsenam.families.base import FamilyRecord, family_record, is_known_family, read_family
+from sparsenam.families import FAMILIES
 from sparsenam.selection import FDR, Best, Compact, OneSE
 from sparsenam.training import Network
 
@@ -22,7 +21,7 @@ OBJECT = {"class", "parameters"}
 KEYS = (type(None), bool, int, float, str, tuple)  # types of a mapping's keys
 # the classes of objects of plain parameters that settings may hold, by name
 PARAMETER_CLASSES: dict[str, Callable[..., object]] = {
-    kind.__name__: kind for kind in (Network, Compact, OneSE, Best, FDR)
+    kind.__name__: kind for kind in (Network, Compact, OneSE, Best, FDR, *FAMILIES.values())
 }
 
 
@@ -33,8 +32,8 @@ class NotPlainError(TypeError):
 def pack_parameters(parameters: Mapping[str, object], prefix: str = "") -> tuple[dict[str, Json], dict[str, str]]:
     """Return parameters as JSON has them, and by name the type of those that it cannot have.
 
-    An object of plain parameters, such as a `Network`, is stored by its class and parameters; of these, one that
-    is left out is named as scikit-learn does, ``network__schedule``.
+    An object of plain parameters, such as a `Network` or a family, is stored by its class and parameters; of these,
+    one that is left out is named as scikit-learn does, ``network__schedule``.
     """
     packed: dict[str, Json] = {}
     left_out: dict[str, str] = {}
@@ -76,7 +75,7 @@ def _unpack_parameter(value: Json) -> object:
 def pack(value: object) -> Json:
     """Return the value as JSON has it; raise `NotPlainError` for code and for other people's objects.
 
-    Tuples, mappings with any keys, infinite numbers and families survive.
+    Tuples, mappings with any keys and infinite numbers survive.
     """
     if is_numeric(value) and value.ndim == 0:
         return pack(value.item())
@@ -91,8 +90,6 @@ def pack(value: object) -> Json:
     if is_sequence(value) and isinstance(value, list | tuple):
         items = [pack(item) for item in value]
         return items if isinstance(value, list) else {"tuple": items}
-    if is_known_family(value):
-        return {"family": to_plain(family_record(value))}
     raise NotPlainError(f"{type(value).__name__} is no plain data")
 
 
@@ -110,8 +107,6 @@ def unpack(value: Json) -> object:
         return tuple(unpack(item) for item in content)
     if kind == "mapping" and isinstance(content, list):
         return dict(map(_unpack_entry, content))
-    if kind == "family":
-        return read_family(codec.unpack(FamilyRecord, content))
     raise RefusalError(f"a setting of an unknown kind, {kind[:40]!r}")
 
 
@@ -139,4 +134,4 @@ def _parameters_of(value: object) -> dict[str, object]:
     if isinstance(value, BaseEstimator):
         return value.get_params(deep=False)
     assert is_dataclass(value)
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.init}

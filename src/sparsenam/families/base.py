@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeGuard, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from sparsenam.codec import Size, Via
-from sparsenam.errors import InputError, RefusalError, RowError, describe, nearest
+from sparsenam.errors import InputError, RowError, describe, nearest
 
 if TYPE_CHECKING:
     from sparsenam.families.custom import CustomLoss
@@ -213,11 +212,8 @@ NORMAL = 1.4826022185056018  # standard deviation of a normal variable over its 
 
 def weighted_quantile(target: Matrix, weights: Vector, level: float) -> Vector:
     """Return for each output the smallest y with at least ``level`` of the weight up to it, shape (outputs,)."""
-    order = np.argsort(target, axis=0, kind="stable")
-    reached = np.cumsum(weights[order], axis=0)
-    first = np.argmax(reached >= level * reached[-1] * (1.0 - 1e-12), axis=0)
-    chosen = np.take_along_axis(order, first[None], axis=0)
-    return np.take_along_axis(target, chosen, axis=0)[0]
+    level *= 1.0 - 1e-12  # so that half of the weight is half of it whatever its rounding
+    return np.quantile(target, level, axis=0, method="inverted_cdf", weights=weights)
 
 
 def robust_center_and_scale(target: Matrix, weights: Vector) -> tuple[Vector, Vector]:
@@ -348,8 +344,7 @@ def mean_bends(family: Family, scores: Matrix, target: Matrix, weights: Vector) 
     return (family.gradient(scores + width, target) - family.gradient(scores - width, target)) / (2.0 * width)
 
 
-# Families by name, where each module of this room registers its classes; given by name, those in `ESTIMATING` estimate
-# a parameter from a first fit.
+# Families by name; given by name, those in `ESTIMATING` estimate a parameter from a first fit.
 FAMILIES: dict[str, type[Family]] = {}
 ESTIMATING: dict[str, Callable[[], Family]] = {}
 METHODS = ("loss", "gradient", "hessian_diagonal", "conjugate", "mean", "best_constant")
@@ -374,40 +369,3 @@ def as_family(family: str | Family | CustomLoss, allowed: tuple[str, ...], *, es
         remedy = nearest(family, allowed, "choose a name or an object")
         raise InputError(describe("family", f"one of {sorted(allowed)}", repr(family), remedy))
     return (ESTIMATING if estimates and family in ESTIMATING else FAMILIES)[family]()
-
-
-@dataclass(frozen=True, slots=True)
-class FamilyRecord:
-    """Name and parameters of a family."""
-
-    name: str
-    parameters: dict[str, Size | Literal["auto"]]
-
-
-def is_known_family(value: object) -> TypeGuard[Family]:
-    """Return whether a value is a family of this library, not a custom loss."""
-    return any(type(value) is kind for kind in FAMILIES.values())
-
-
-def family_record(family: Family) -> FamilyRecord:
-    """Return name and parameters of a family of this library."""
-    values = {name: getattr(family, name) for name in _parameters(type(family))}
-    return FamilyRecord(family.name, {name: v if v == "auto" else float(v) for name, v in values.items()})
-
-
-def read_family(record: FamilyRecord) -> Family:
-    """Return the family of a record; it checks its parameters."""
-    if record.name not in FAMILIES:
-        raise RefusalError(f"the unknown family {record.name[:40]!r}")
-    if set(record.parameters) != set(_parameters(FAMILIES[record.name])):
-        raise RefusalError("a family of other parameters")
-    return FAMILIES[record.name](**record.parameters)
-
-
-def _parameters(kind: type[Family]) -> list[str]:
-    """Return the names of the parameters that a family is made with."""
-    assert is_dataclass(kind)
-    return [field.name for field in fields(kind) if field.init]
-
-
-StoredFamily = Annotated[Family, Via(FamilyRecord, family_record, read_family)]

@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.special import entr, logit
 
-from sparsenam.families.base import FAMILIES, Array, Family, Matrix, TargetRange, Vector, sigmoid, softplus
+from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector, sigmoid, softplus
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,3 @@ class Multinomial(Family):
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         logs = np.log(np.clip(np.average(target, axis=0, weights=weights), 1e-6, None))
         return logs - logs.mean()
-
-
-FAMILIES.update(binomial=Binomial, multinomial=Multinomial, multilabel=Multilabel)

@@ -81,20 +81,16 @@ class CustomFamily(Family):
     @classmethod
     def of(cls, custom: CustomLoss) -> Self:
         """Return the family of a loss, with the default of each attribute that it does not have."""
-
-        def given(name: str, default: Given) -> Given:
-            return getattr(custom, name, default)
-
-        link = str(given("link", "identity"))
+        link = str(getattr(custom, "link", "identity"))
         return cls(
             custom,
-            name=str(given("name", type(custom).__name__)),
+            name=str(getattr(custom, "name", type(custom).__name__)),
             link=link,
-            range=given("range", TargetRange()),
-            standardizes_target=bool(given("standardizes_target", link == "identity")),
-            robust_scale=bool(given("robust_scale", False)),
+            range=getattr(custom, "range", TargetRange()),
+            standardizes_target=bool(getattr(custom, "standardizes_target", link == "identity")),
+            robust_scale=bool(getattr(custom, "robust_scale", False)),
             exposure_power=getattr(custom, "exposure_power", None),
-            curvature=float(given("curvature", np.inf)),
+            curvature=float(getattr(custom, "curvature", np.inf)),
         )
 
     def loss(self, scores: Array, target: Array) -> Array:
@@ -157,7 +153,13 @@ def custom_family(custom: CustomLoss, taken: tuple[str, ...] = ()) -> CustomFami
     scores, target = trial_rows(family)
     _numbers(custom.loss, scores, target, f"loss of {where}")
     slopes = _numbers(custom.gradient, scores, target, f"gradient of {where}")
-    _check_derivative(custom, scores, target, slopes, where)
+    changes = (custom.loss(scores + STEP, target) - custom.loss(scores - STEP, target)) / (2.0 * STEP)
+    wrong = np.abs(changes - slopes) > AGREES * (1.0 + np.abs(slopes))
+    if wrong.any():
+        first = tuple(np.argwhere(wrong)[0])
+        expected = f"the loss's derivative {changes[first]:.5g} at score {scores[first]:.5g}, y {target[first]:g}"
+        remedy = "correct gradient(scores, target)"
+        raise InputError(describe(f"gradient of {where}", expected, f"{slopes[first]:.5g}", remedy))
     falls = np.diff(slopes.reshape(SCORES.size, -1), axis=0)
     if np.any(falls < -1e-9 * (1.0 + np.abs(slopes).max())):
         got = "a gradient that falls as the score rises"
@@ -199,13 +201,3 @@ def _numbers(method: Callable[..., object], scores: Matrix, target: Matrix, wher
         got = "others for scores between -2 and 2"
         raise InputError(describe(where, "finite numbers", got, "correct the formula"))
     return numbers
-
-
-def _check_derivative(custom: CustomLoss, scores: Matrix, target: Matrix, slopes: Matrix, where: str) -> None:
-    changes = (custom.loss(scores + STEP, target) - custom.loss(scores - STEP, target)) / (2.0 * STEP)
-    wrong = np.abs(changes - slopes) > AGREES * (1.0 + np.abs(slopes))
-    if wrong.any():
-        first = tuple(np.argwhere(wrong)[0])
-        expected = f"the loss's derivative {changes[first]:.5g} at score {scores[first]:.5g}, y {target[first]:g}"
-        remedy = "correct gradient(scores, target)"
-        raise InputError(describe(f"gradient of {where}", expected, f"{slopes[first]:.5g}", remedy))

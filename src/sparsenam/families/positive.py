@@ -14,7 +14,6 @@ from scipy.special import entr, gammaln
 from sparsenam.errors import InputError, describe
 from sparsenam.families.base import (
     ESTIMATING,
-    FAMILIES,
     SMALLEST_FLOAT,
     Array,
     Family,
@@ -257,5 +256,4 @@ class Tweedie(LogFamily):
         return target * inverse, bounded_exp((2.0 - self.power) * scores)
 
 
-FAMILIES.update(poisson=Poisson, negative_binomial=NegativeBinomial, gamma=Gamma, tweedie=Tweedie)
 ESTIMATING.update(negative_binomial=lambda: NegativeBinomial(overdispersion="auto"))

@@ -12,7 +12,6 @@ from scipy.special import entr
 from sparsenam.errors import check_number
 from sparsenam.families.base import (
     ESTIMATING,
-    FAMILIES,
     SMALLEST_FLOAT,
     Array,
     Family,
@@ -172,5 +171,4 @@ class Quantile(Family):
         return np.sum(slope * target - self.smoothing * (entr(share) + entr(1.0 - share)), axis=-1)
 
 
-FAMILIES.update(gaussian=Gaussian, huber=Huber, quantile=Quantile)
 ESTIMATING.update(huber=lambda: Huber(scale="auto"))

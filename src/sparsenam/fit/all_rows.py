@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.errors import RowError, rows_named_by, shown
+from sparsenam.errors import rows_named_by
 from sparsenam.families import Family
 from sparsenam.fit.problem import FamilyProblem, Fitted, SmoothEvidence
+from sparsenam.fit.response import check_counts, check_exposure
 from sparsenam.model.additive import in_units
 from sparsenam.smooth.all_rows import AllRows, BlockProblem, NewtonSums, fit_all_rows, newton_sums
 from sparsenam.smooth.engine import SmoothProblem
@@ -64,12 +63,8 @@ class RowReader:
         if block.weights is not None:
             weights = weights * check_counts(block.weights, "sample_weight")
         present, power = weights > 0.0, self.family.exposure_power
-        exposure = None if block.exposure is None else check_counts(block.exposure, "exposure")
+        exposure = None if block.exposure is None else check_exposure(block.exposure, target)
         if exposure is not None:
-            wrong = (exposure == 0.0) & target.any(axis=1)
-            if wrong.any():
-                got = (("another y", int(np.argmax(wrong))),)
-                raise RowError("exposure", "y = 0 where it is 0", got, "correct the row")
             present &= exposure > 0.0
         encoded, news = self.encoder.encode_columns(self.encoder.columns_of(block.X))
         x = self.scaling.apply(encoded[:, self.terms]).T
@@ -81,20 +76,6 @@ class RowReader:
             target, weights = target / units[:, None], weights * units**power / self.exposure_mean
         scaled = self.target_scaling.apply(target)
         return BlockProblem(np.ascontiguousarray(x), scaled, weights, self.family, news)
-
-
-def check_counts(values: NDArray[np.generic], name: str) -> Vector:
-    """Return weights or exposures (rows,) as numbers; raise where one is negative, missing or no number."""
-    expected, remedy = "finite numbers of at least 0", "correct the row"
-    if values.dtype.kind not in "fiub" and not all(isinstance(value, Real | Decimal | None) for value in values.flat):
-        row = next(row for row, value in enumerate(values) if not isinstance(value, Real | Decimal | None))
-        raise RowError(name, expected, ((shown(values[row]), row),), remedy)
-    numbers = np.array(values, dtype=np.float64)
-    wrong = ~(np.isfinite(numbers) & (numbers >= 0.0))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise RowError(name, expected, (("none" if np.isnan(numbers[row]) else f"{numbers[row]:g}", row),), remedy)
-    return numbers
 
 
 @dataclass(slots=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -24,7 +24,7 @@ from sparsenam.selection.choose import Choice, CrossValidation, HeldOutLoss, Val
 from sparsenam.selection.curve import Splits, held_out_counts
 from sparsenam.selection.task import ConvexTask
 from sparsenam.survival import Baseline, RiskSets, Ties
-from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
+from sparsenam.tables import Sample, TableEncoder, prepare
 
 Result = TypeVar("Result")
 
@@ -41,56 +41,24 @@ SMALL_MOVE, SMALL_CHANGE = 1e-2, 1e-6
 # patience, since mixing may move back before it comes nearer.
 REFIT_PATIENCE, EXACT_REFIT_PATIENCE, NEARER, ROUGH = 3, 5, 0.9, 0.1
 CHOICES = 4  # each with the hazard that the fit on the last one gave; simulated data need 2 or 3
-LOWER, SEARCHES = 0.95, 30  # step in the search for an alpha, and the most steps
 # duality gap of a penalised solution; in double precision so small that the alternation converges to many digits
 COX_GAP, COX_GAP_IN_SINGLE = 1e-6, 1e-4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CoxLikelihood:
-    """The partial likelihood of one sample's rows."""
-
-    risk_sets: RiskSets
-    ties: Ties
-
-    def value(self, scores: Vector) -> float:
-        """Return the partial log-likelihood of scores (rows,)."""
-        return self.risk_sets.hazard(scores, self.ties).log_likelihood
-
-    def poisson(self, prepared: PreparedSample, scores: Vector, total: float) -> PreparedSample:
-        """Return the sample with target δᵢ/Λᵢ and weights wᵢΛᵢ for Λ = Λ(scores): Poisson rates.
-
-        Λ is in a unit in which the mean rate is 1; the weights add up to ``total``.
-        """
-        risk_sets = self.risk_sets
-        hazard = risk_sets.hazard(scores, self.ties).rows
-        exposure = hazard * (risk_sets.n_events / float(risk_sets.weights @ hazard))
-        weights = risk_sets.weights * exposure * (total / risk_sets.n_events)
-        return replace(prepared, target=(risk_sets.event / exposure)[:, None], weights=weights)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Converged(Generic[Result]):
-    """The last fit of an alternation and its scores, shape (rows,); ``settled`` is False where they still moved."""
-
-    result: Result
-    scores: Vector
-    iterations: int
-    settled: bool = True
-
-
 def alternate(
-    likelihood: CoxLikelihood,
+    likelihood: Callable[[Vector], float],
     fit: Callable[[Vector, int], tuple[Result, Vector]],
     start: Vector,
     *,
     exact: bool,
     out_of_time: Callable[[], bool],
-) -> Converged[Result]:
-    """Repeat ``fit`` until its scores are those that it was given.
+) -> tuple[Result, Vector]:
+    """Repeat ``fit`` until its scores are those that it was given; return the last fit and its scores (rows,).
 
     Parameters
     ----------
+    likelihood
+        The partial log-likelihood of scores (rows,).
     fit
         Takes scores (rows,) and the number of the iteration, fits Poisson rates to the hazard that the scores give,
         and returns the fit and its scores.
@@ -98,21 +66,21 @@ def alternate(
         Whether each fit solves its problem exactly, so that the alternation can converge to many digits.
     """
     small, same = (EXACT_MOVE, EXACT_CHANGE) if exact else (SMALL_MOVE, SMALL_CHANGE)
-    given, mixing, value, iteration = start - start.mean(), AndersonMixing(), -np.inf, 0
+    given, value, iteration = start - start.mean(), -np.inf, 0
+    moves, images = list[Vector](), list[Vector]()
     least, best, since = np.inf, None, 0
     while True:
         iteration += 1
         result, scores = fit(given, iteration)
         scores = scores - scores.mean()
-        last, value = value, likelihood.value(scores)
+        last, value = value, likelihood(scores)
         move: Vector = scores - given
-        reached = Converged(result, scores, iteration)
         if np.abs(move).max() <= small or abs(value - last) <= same * abs(value) or out_of_time():
-            return reached
+            return result, scores
         size = float(np.sqrt(np.mean(move**2)))
         since = 0 if size < (NEARER if exact else 1.0) * least else since + 1
         if best is None or size < least:
-            least, best = size, reached
+            least, best = size, (result, scores)
         if iteration == ITERATIONS or since == (EXACT_REFIT_PATIENCE if exact else REFIT_PATIENCE):
             if exact or least > ROUGH:
                 message = (
@@ -120,32 +88,26 @@ def alternate(
                     f"the scores by {least:.2g} (root mean square); try fewer columns or another random_state."
                 )
                 warnings.warn(message, ConvergenceWarning, stacklevel=2)
-            return replace(best, settled=False)
-        given = mixing.next(given, scores)
+            return best
+        moves.append(move)
+        images.append(scores)
+        given = mixed(moves, images)
 
 
-class AndersonMixing:
-    """Anderson's mixing: the next point is where the last iterations, extrapolated linearly, would not move.
+def mixed(moves: list[Vector], images: list[Vector]) -> Vector:
+    """Return Anderson's mixing: the point where the last iterations, extrapolated linearly, would not move.
 
-    An iteration that moves more than the one before it shows that the extrapolation went too far: then all is
-    forgotten.
+    ``images`` are the points reached, ``moves`` how far each is from where its iteration began. One that moved more
+    than the one before it shows that the extrapolation went too far: then those before are forgotten.
     """
-
-    def __init__(self) -> None:
-        self._moves: list[Vector] = []
-        self._images: list[Vector] = []
-
-    def next(self, point: Vector, image: Vector) -> Vector:
-        """Take a point and its image in, shape (rows,); return the next point."""
-        move = image - point
-        if self._moves and np.linalg.norm(move) > np.linalg.norm(self._moves[-1]):
-            self._moves, self._images = [], []
-        self._moves, self._images = [*self._moves, move][-MEMORY:], [*self._images, image][-MEMORY:]
-        if len(self._moves) == 1:
-            return image
-        changes = np.diff(self._moves, axis=0).T
-        shares = np.asarray(np.linalg.lstsq(changes, move, rcond=None)[0], dtype=np.float64)
-        return image - shares @ np.diff(self._images, axis=0)
+    too_far = len(moves) > 1 and np.linalg.norm(moves[-1]) > np.linalg.norm(moves[-2])
+    first = -1 if too_far else -MEMORY
+    del moves[:first], images[:first]
+    if len(moves) == 1:
+        return images[-1]
+    changes = np.diff(moves, axis=0).T
+    shares = np.asarray(np.linalg.lstsq(changes, moves[-1], rcond=None)[0], dtype=np.float64)
+    return images[-1] - shares @ np.diff(images, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +148,8 @@ class CoxProblem(FamilyProblem):
 
     solves_in_batches: ClassVar[bool] = False  # each part of the rows has a hazard of its rows alone
     terms: Vector
-    likelihood: CoxLikelihood
+    risk_sets: RiskSets
+    ties: Ties
 
     @property
     def fold_target(self) -> Vector:
@@ -200,11 +163,12 @@ class CoxProblem(FamilyProblem):
 
         Norms are over the rows: no hazard enters the penalty. The hazard of the empty model makes strong effects look
         weak, so terms are chosen again with the hazard of the quick fit on those chosen before, until a choice repeats.
+        Alpha is the largest on the first path, whose hazard is that of the empty model, that keeps all that was chosen.
         """
         if not isinstance(how, CrossValidation):
-            solved = self._solve(self._no_scores(), task, how, context)
-            return replace(solved.result, start=solved.scores)
-        loss = PartialLikelihoodLoss.of(self.likelihood.risk_sets, how.splits)
+            choice, scores = self._solve(task, how, context)
+            return replace(choice, start=scores)
+        loss = PartialLikelihoodLoss.of(self.risk_sets, how.splits)
         scores, validated = self._no_scores(), list[ValidatedPath]()
         for number in range(CHOICES):
             sample = self._at(scores, self.prepared.weights.size).prepared
@@ -214,14 +178,15 @@ class CoxProblem(FamilyProblem):
             if repeats or context.clock.passed():
                 break
             part = context.within(f"choice{number}")
-            scores = self._fit(quick, task.terms(supports[-1]), scores, part).scores
-        kept = validated[-1].groups
-        choice = self._keeping(validated[0], task, kept, how.max_features, context)
+            _, scores = self._fit(quick, task.terms(supports[-1]), scores, part)
+        first, kept = validated[0], validated[-1].groups
+        enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
+        choice, _ = self._solve(task, max(enough, default=first.point.alpha), context)
         return replace(choice, groups=kept, validated=validated[-1], start=scores)
 
     def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> Fitted:
         """Fit some terms in alternation with the hazard, from some scores."""
-        return self._fit(fitter, indices, self._no_scores() if start is None else start, context).result
+        return self._fit(fitter, indices, self._no_scores() if start is None else start, context)[0]
 
     def scores(self, model: AdditiveModel) -> Vector:
         return model.scores(self.terms)
@@ -229,47 +194,55 @@ class CoxProblem(FamilyProblem):
     def at(self, scores: Vector) -> tuple[FamilyProblem, Vector]:
         """Return the Poisson problem at the hazard of scores (rows, 1), and the scores as rates read them."""
         effects = scores - scores.mean()
-        problem = self._at(effects[:, 0], self.likelihood.risk_sets.n_events)
+        problem = self._at(effects[:, 0], self.risk_sets.n_events)
         target, weights = problem.prepared.target, problem.prepared.weights
         return problem, effects + best_intercept(problem.family, effects, target, weights, np.zeros(1))
 
     def judged_by(self, task: ConvexTask, splits: Splits, scores: Vector) -> tuple[ConvexTask, HeldOutLoss]:
         """Return the Poisson problem at the hazard of scores (rows, 1), and the partial likelihood as its loss."""
         sample = self._at(scores[:, 0] - scores[:, 0].mean(), self.prepared.weights.size).prepared
-        return task.with_sample(sample), PartialLikelihoodLoss.of(self.likelihood.risk_sets, splits)
+        return task.with_sample(sample), PartialLikelihoodLoss.of(self.risk_sets, splits)
 
     def finish(self, fitted: Fitted) -> Fitted:
         """Return the fit with effects and scores of mean 0 over the rows; the baseline hazard takes what they lose."""
-        return replace(fitted, model=_centred(fitted.model, self.terms, self.likelihood.risk_sets.weights))
+        return replace(fitted, model=_centred(fitted.model, self.terms, self.risk_sets.weights))
 
     def baseline(self, model: AdditiveModel) -> tuple[Baseline, float]:
         """Return the hazard of a row of score 0 under a model, and the log partial likelihood of the rows."""
-        risk_sets = self.likelihood.risk_sets
-        hazard = risk_sets.hazard(self.scores(model)[:, 0], self.likelihood.ties)
-        return Baseline(risk_sets.event_times, np.cumsum(hazard.jumps)), hazard.log_likelihood
+        hazard = self.risk_sets.hazard(self.scores(model)[:, 0], self.ties)
+        return Baseline(self.risk_sets.event_times, np.cumsum(hazard.jumps)), hazard.log_likelihood
 
     def _at(self, scores: Vector, total: float) -> FamilyProblem:
-        """Return the Poisson problem at the hazard of these scores, shape (rows,), with this sum of weights."""
-        prepared = self.likelihood.poisson(self.prepared, scores, total)
+        """Return the Poisson problem of rates δᵢ/Λᵢ with weights wᵢΛᵢ for Λ = Λ(scores), scores of shape (rows,).
+
+        Λ is in a unit in which the mean rate is 1; the weights add up to ``total``.
+        """
+        risk_sets = self.risk_sets
+        hazard = risk_sets.hazard(scores, self.ties).rows
+        exposure = hazard * (risk_sets.n_events / float(risk_sets.weights @ hazard))
+        weights = risk_sets.weights * exposure * (total / risk_sets.n_events)
+        prepared = replace(self.prepared, target=(risk_sets.event / exposure)[:, None], weights=weights)
         return FamilyProblem(prepared, self.family, self.column_of, self.column_names, self.counted)
 
     def _no_scores(self) -> Vector:
         """Return zeros, shape (rows,): their hazard is that of Nelson and Aalen."""
-        return np.zeros(self.likelihood.risk_sets.event.size)
+        return np.zeros(self.risk_sets.event.size)
 
-    def _fit(self, fitter: Fitter, indices: Indices, start: Vector, context: Context) -> Converged[Fitted]:
+    def _fit(self, fitter: Fitter, indices: Indices, start: Vector, context: Context) -> tuple[Fitted, Vector]:
         # what chooses smoothness counts events; what trains a network takes weights of mean 1, as alpha is set for
-        risk_sets = self.likelihood.risk_sets
-        total = risk_sets.n_events if fitter.counts_rows else float(risk_sets.event.size)
+        total = self.risk_sets.n_events if fitter.counts_rows else float(self.risk_sets.event.size)
 
         def step(scores: Vector, number: int) -> tuple[Fitted, Vector]:
             fitted = fitter.fit(self._at(scores, total).take(indices), context.within(f"iteration{number}"))
             return fitted, self.scores(fitted.model)[:, 0]
 
-        return alternate(self.likelihood, step, start, exact=fitter.is_exact, out_of_time=context.clock.passed)
+        return alternate(self._likelihood, step, start, exact=fitter.is_exact, out_of_time=context.clock.passed)
 
-    def _solve(self, start: Vector, task: ConvexTask, alpha: float, context: Context) -> Converged[Choice]:
-        """Alternate the hazard with the penalised solution at an alpha, from some scores (rows,)."""
+    def _likelihood(self, scores: Vector) -> float:
+        return self.risk_sets.hazard(scores, self.ties).log_likelihood
+
+    def _solve(self, task: ConvexTask, alpha: float, context: Context) -> tuple[Choice, Vector]:
+        """Alternate the hazard with the penalised solution at an alpha; return it and its scores (rows,)."""
         exact, total = task.design.dtype == np.float64, self.prepared.weights.size
 
         def step(scores: Vector, number: int) -> tuple[Choice, Vector]:
@@ -277,36 +250,8 @@ class CoxProblem(FamilyProblem):
             choice = choose_at(task.with_sample(sample), alpha, context, COX_GAP if exact else COX_GAP_IN_SINGLE)
             return choice, choice.point.scores(choice.task.design)[:, 0]
 
-        return alternate(self.likelihood, step, start, exact=exact, out_of_time=context.clock.passed)
-
-    def _keeping(
-        self, first: ValidatedPath, task: ConvexTask, kept: Indices, most: int | None, context: Context
-    ) -> Choice:
-        """Return the penalised solution at the largest alpha found whose groups include those to keep.
-
-        An alpha found with a hazard held fixed means something else where the hazard follows the solution. The path
-        with the hazard of the empty model (``first``) is near: the search starts where it has the groups. Where no
-        alpha has them all within ``most`` columns, the last that keeps so many is taken. The search also ends after
-        `SEARCHES` alphas, at one whose scores do not settle, below which those that separate the events only grow, and
-        at one whose scores are those of the alpha before: the penalty no longer holds them. Groups that are missing
-        then count as having come back.
-        """
-        enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
-        alpha, scores, within = max(enough, default=first.point.alpha), self._no_scores(), None
-        number = 0
-        while True:
-            number += 1
-            solved = self._solve(scores, task, alpha, context)
-            support = solved.result.point.supports[0]
-            fits = most is None or task.columns(support).size <= most
-            same = number > 1 and float(np.abs(solved.scores - scores).max()) <= EXACT_MOVE
-            ends = same or not solved.settled or number >= SEARCHES or context.clock.passed()
-            if fits and (ends or np.isin(kept, support).all()):
-                return solved.result
-            if not fits and within is not None:
-                return within
-            within = solved.result if fits else None
-            alpha, scores = (LOWER * alpha if fits else alpha / LOWER), solved.scores
+        start, out_of_time = self._no_scores(), context.clock.passed
+        return alternate(self._likelihood, step, start, exact=exact, out_of_time=out_of_time)
 
 
 def cox_problem(
@@ -328,9 +273,8 @@ def cox_problem(
     risk_sets = RiskSets.of(event[counted], time[counted], prepared.weights)
     hazard = risk_sets.hazard(np.zeros(risk_sets.event.size), ties).rows
     prepared = replace(prepared, target=(risk_sets.event - hazard)[:, None])
-    likelihood, terms = CoxLikelihood(risk_sets, ties), sample.terms[counted]
-    columns, names = encoder.term_columns, encoder.names
-    return CoxProblem(prepared, Poisson(), columns, names, counted, terms=terms, likelihood=likelihood)
+    columns, names, terms = encoder.term_columns, encoder.names, sample.terms[counted]
+    return CoxProblem(prepared, Poisson(), columns, names, counted, terms=terms, risk_sets=risk_sets, ties=ties)
 
 
 def _centred(model: AdditiveModel, terms: Vector, weights: Vector) -> AdditiveModel:

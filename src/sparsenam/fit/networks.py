@@ -12,7 +12,7 @@ from sparsenam.context import Context
 from sparsenam.convex.design import FrozenFeatures, grouped_design
 from sparsenam.convex.newton import refit_on
 from sparsenam.errors import InputError, describe
-from sparsenam.fit.problem import FamilyProblem, Fitted, require_numbers
+from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, require_numbers
 from sparsenam.model import Finished, finish
 from sparsenam.model.networks import n_weights, network_functions
 from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
@@ -31,101 +31,87 @@ class Start:
     intercept: Vector | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkFitter:
-    """An architecture trained on given terms; with ``alpha`` above 0 the penalty is on the functions."""
+def network_fitter(network: Network, penalty: Penalty, alpha: float) -> Fitter:
+    """Return the training of an architecture on given terms; with ``alpha`` above 0 the penalty is on the functions."""
 
-    network: Network
-    penalty: Penalty
-    alpha: float
-    counts_rows: bool = False
+    def fit(problem: FamilyProblem, context: Context) -> Fitted:
+        require_numbers(problem.prepared)
+        start = _random_start(problem, network, context)
+        if network.init == "convex" and isinstance(start.bank, MLPBank) and problem.prepared.terms.size:
+            start = _with_convex_output(problem, start.bank, start.theta)
+        return _trained(problem, network, penalty, alpha, start, context, "train")
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether the problem is convex and its solver runs to many digits."""
-        return self.network.is_linear and self.network.solver_for(self.penalty).searches_step
+    return Fitter(fit, is_exact=_is_exact(network, penalty))
 
-    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
-        """Train on all terms of the problem."""
-        prepared, network = problem.prepared, self.network
+
+def penalised_network_fitter(network: Network, penalty: Penalty, alpha: float, refits: bool) -> Fitter:
+    """Return the paper's training: all terms under the penalty, then, if asked for, the kept ones without it."""
+
+    def fit(problem: FamilyProblem, context: Context) -> Fitted:
+        prepared, family = problem.prepared, problem.family
         require_numbers(prepared)
-        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
-        start = Start(bank, initial_parameters(bank, prepared.names, context.streams))
-        if network.init == "convex" and isinstance(bank, MLPBank) and prepared.terms.size:
-            start = _with_convex_output(problem, bank, start.theta)
-        return self.train(problem, start, context, "train")
-
-    def train(self, problem: FamilyProblem, start: Start, context: Context, stage: str) -> Fitted:
-        """Train a bank on the problem's terms; where alpha is above 0, the penalty's group is the function norm."""
-        network, alpha = self.network, self.alpha
-        on_terms = penalty_on_terms(self.penalty, problem) if alpha > 0 else GroupLasso()
-        penalize = "function" if alpha > 0 else network.penalize
-        objective = Objective(problem.prepared, problem.family, on_terms, alpha, penalize, problem.training_rows)
-        trained = train_network(objective, network, start.bank, start.theta, context, stage, start.intercept)
-        finished, outcome = _finished(problem, trained), trained.outcome
-        return Fitted(finished.model, finished.norms(), outcome.history, outcome.stationarity)
-
-
-@dataclass(frozen=True, slots=True)
-class PenalisedNetworkFitter:
-    """The paper's training: all terms under the penalty, then, if asked for, the kept ones without it."""
-
-    network: Network
-    penalty: Penalty
-    alpha: float
-    refits: bool
-    counts_rows: bool = False
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the problem is convex and its solver runs to many digits."""
-        return self.network.is_linear and self.network.solver_for(self.penalty).searches_step
-
-    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
-        """Train on all terms of the problem."""
-        prepared, network, family = problem.prepared, self.network, problem.family
-        require_numbers(prepared)
-        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
-        start = initial_parameters(bank, prepared.names, context.streams)
-        penalty = penalty_on_terms(self.penalty, problem)
-        objective = Objective(prepared, family, penalty, self.alpha, network.penalize, problem.training_rows)
-        if isinstance(penalty, NeedsFirstFit):
-            first_objective = replace(objective, alpha=penalty.first_alpha(self.alpha))
-            first = train_network(first_objective, network, bank, start, context, "train/first")
-            penalty = penalty.adapted_to(first.norms)
-            objective = replace(objective, penalty=penalty)
-        trained = train_network(objective, network, bank, start, context)
+        start = _random_start(problem, network, context)
+        on_terms = penalty_on_terms(penalty, problem)
+        objective = Objective(prepared, family, on_terms, alpha, network.penalize, problem.training_rows)
+        if isinstance(on_terms, NeedsFirstFit):
+            first_objective = replace(objective, alpha=on_terms.first_alpha(alpha))
+            first = train_network(first_objective, network, start.bank, start.theta, context, "train/first")
+            on_terms = on_terms.adapted_to(first.norms)
+            objective = replace(objective, penalty=on_terms)
+        trained = train_network(objective, network, start.bank, start.theta, context)
         finished = _finished(problem, trained)
-        if not network.solver_for(penalty).proximal and self.alpha > 0:
+        if not network.solver_for(on_terms).proximal and alpha > 0:
             finished = finished.keep(_above_threshold(problem, finished, network.threshold))
         model, outcome = finished.model, trained.outcome
-        if self.refits:
+        if refits:
             kept = np.flatnonzero(np.isin(prepared.terms, model.terms))
             row_of = {int(index): row for row, index in enumerate(trained.active)}
             theta = trained.theta[[row_of[int(index)] for index in kept]]
-            unpenalised = NetworkFitter(network, penalty, 0.0)
-            return unpenalised.train(problem.take(kept), Start(bank.take(kept), theta), context, "train/refit")
+            start = Start(start.bank.take(kept), theta)
+            return _trained(problem.take(kept), network, GroupLasso(), 0.0, start, context, "train/refit")
         norms = np.zeros_like(trained.norms)
         norms[model.terms] = trained.norms[model.terms]
         return Fitted(model, norms, outcome.history, outcome.stationarity)
+
+    return Fitter(fit, is_exact=_is_exact(network, penalty))
+
+
+def _is_exact(network: Network, penalty: Penalty) -> bool:
+    """Return whether the problem is convex and its solver runs to many digits."""
+    return network.is_linear and network.solver_for(penalty).searches_step
+
+
+def _trained(
+    problem: FamilyProblem,
+    network: Network,
+    penalty: Penalty,
+    alpha: float,
+    start: Start,
+    context: Context,
+    stage: str,
+) -> Fitted:
+    """Train a bank on the problem's terms; where alpha is above 0, the penalty's group is the function norm."""
+    on_terms = penalty_on_terms(penalty, problem) if alpha > 0 else GroupLasso()
+    penalize = "function" if alpha > 0 else network.penalize
+    objective = Objective(problem.prepared, problem.family, on_terms, alpha, penalize, problem.training_rows)
+    trained = train_network(objective, network, start.bank, start.theta, context, stage, start.intercept)
+    finished, outcome = _finished(problem, trained), trained.outcome
+    return Fitted(finished.model, finished.norms(), outcome.history, outcome.stationarity)
 
 
 def train_path(
     problem: FamilyProblem, network: Network, penalty: Penalty, alphas: Vector, context: Context
 ) -> Iterator[tuple[float, Fitted]]:
     """Yield penalised networks for rising alphas, each started from the one before it."""
-    rest, theta = problem, None
+    rest, start = problem, _random_start(problem, network, context)
     for alpha in alphas:
-        prepared = rest.prepared
-        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
-        start = initial_parameters(bank, prepared.names, context.streams) if theta is None else theta
-        on_terms = penalty_on_terms(penalty, rest)
-        objective = Objective(prepared, problem.family, on_terms, float(alpha), network.penalize)
-        trained = train_network(objective, network, bank, start, context)
-        outcome = trained.outcome
-        finished = _finished(rest, trained)
-        yield float(alpha), Fitted(finished.model, trained.norms, outcome.history, outcome.stationarity)
-        theta, rest = trained.theta, rest.take(trained.active)
+        objective = Objective(
+            rest.prepared, problem.family, penalty_on_terms(penalty, rest), float(alpha), network.penalize
+        )
+        trained = train_network(objective, network, start.bank, start.theta, context)
+        outcome, model = trained.outcome, _finished(rest, trained).model
+        yield float(alpha), Fitted(model, trained.norms, outcome.history, outcome.stationarity)
+        rest, start = rest.take(trained.active), Start(trained.bank, trained.theta)
         if context.clock.passed():
             return
 
@@ -146,6 +132,13 @@ def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
     members = tuple(prepared.terms[indices] for indices in grouping.members)
     leading = np.array([terms[0] for terms in members], dtype=np.intp)
     return JointGroupLasso(members, penalty.thresholds(prepared.n_terms, 1.0)[leading] * grouping.weights)
+
+
+def _random_start(problem: FamilyProblem, network: Network, context: Context) -> Start:
+    """Return the architecture for a problem's terms, with random parameters."""
+    prepared = problem.prepared
+    bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
+    return Start(bank, initial_parameters(bank, prepared.names, context.streams))
 
 
 def _with_convex_output(problem: FamilyProblem, bank: MLPBank, theta: Matrix) -> Start:

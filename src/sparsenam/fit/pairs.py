@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, LargePairWarning, check_word, describe
-from sparsenam.fit.problem import FamilyProblem, Fitted, Indices, SmoothEvidence, Vector, shaped_terms
+from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, Indices, SmoothEvidence, Vector, shaped_terms
 from sparsenam.model import FittedCurve, finish
 from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.choose import Choice, CrossValidation
@@ -69,42 +69,35 @@ def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -
     if isinstance(pairs, str | int | np.integer):
         possible = len(encoder.names) * (len(encoder.names) - 1) // 2
         if isinstance(pairs, int | np.integer) and pairs > possible:
-            raise InputError(
-                describe("pairs", f"at most the {possible} pairs that the table has", f"{pairs}", "ask for fewer")
-            )
+            expected = f"at most the {possible} pairs that the table has"
+            raise InputError(describe("pairs", expected, f"{pairs}", "ask for fewer"))
         return None
-    terms = value_terms(encoder, prepared)
-    found: TermPairs = []
+    terms, found = value_terms(encoder, prepared), TermPairs()
     for pair in pairs:
         columns = [column_index(encoder, column, "pairs") for column in pair]
-        names = [encoder.names[column] for column in columns]
-        if columns[0] == columns[1]:
-            raise InputError(describe("pairs", "two different columns", f"{names[0]!r} twice", "name another"))
-        for column, name in zip(columns, names, strict=True):
+        one, other = (encoder.names[column] for column in columns)
+        if one == other:
+            raise InputError(describe("pairs", "two different columns", f"{one!r} twice", "name another"))
+        for column in columns:
             if column not in terms:
-                raise InputError(
-                    describe("pairs", "columns that vary", f"{name!r}, which was left out", "name another column")
-                )
+                got = f"{encoder.names[column]!r}, which was left out"
+                raise InputError(describe("pairs", "columns that vary", got, "name another column"))
         first, second = (terms[column] for column in columns)
         if (first, second) in found or (second, first) in found:
-            raise InputError(describe("pairs", "each pair once", f"{names} twice", "name it once"))
-        found.append((first, second))
-    for pair in found:
-        size = pair_megabytes(pair, prepared)
+            raise InputError(describe("pairs", "each pair once", f"{[one, other]} twice", "name it once"))
+        size = pair_megabytes((first, second), prepared)
         if size > MOST_MEGABYTES:
-            one, other = (prepared.names[term] for term in pair)
             got = f"{one!r} with {other!r}, whose levels would take {size:,.0f} megabytes"
             expected = f"pairs that take at most {MOST_MEGABYTES:.0f} megabytes"
             raise InputError(describe("pairs", expected, got, "join rare levels, or leave the pair out"))
+        found.append((first, second))
     return found
 
 
 def pair_megabytes(pair: tuple[int, int], prepared: PreparedSample) -> float:
     """Return the memory that the fit of a pair takes at least."""
-    one, other = pair
-    return least_megabytes(
-        (prepared.x[one], prepared.x[other]), (bool(prepared.levels[one]), bool(prepared.levels[other]))
-    )
+    (one, other), x, levels = pair, prepared.x, prepared.levels
+    return least_megabytes((x[one], x[other]), (bool(levels[one]), bool(levels[other])))
 
 
 def check_shaped(pairs: Sequence[tuple[int, int]], shaped: Collection[int], names: Sequence[str]) -> None:
@@ -158,7 +151,7 @@ def add_pairs(
     kept = [place for place, index in enumerate(choice.support) if int(prepared.terms[index]) in mains]
     chosen = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found)
     indices = np.union1d(choice.support[kept], np.array(found, dtype=np.intp).ravel())
-    fitter = PairFitter(mains, chosen, smooth.take(kept))
+    fitter = pair_fitter(mains, chosen, smooth.take(kept))
     return problem.fit(fitter, indices, scores[:, 0] if choice.start is not None else None, context), certificate
 
 
@@ -247,33 +240,26 @@ def _groups_of(prepared: PreparedSample, terms: set[int]) -> Indices:
     return np.array(found, dtype=np.intp)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairFitter:
-    """Mains and pairs together, with smoothness and resolution chosen by the data.
+def pair_fitter(mains: frozenset[int], pairs: Sequence[tuple[int, int]], start: SmoothFit) -> Fitter:
+    """Return the fit of mains and pairs together, with smoothness and resolution chosen by the data.
 
     ``mains`` and ``pairs`` are encoded terms, ``start`` is the fit of the mains alone, in their order.
     """
 
-    mains: frozenset[int]
-    pairs: tuple[tuple[int, int], ...]
-    start: SmoothFit
-    counts_rows: bool = True
-    is_exact: bool = False
-
-    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
-        """Fit the problem's terms: those of ``mains`` on their own, and the pairs."""
+    def fit(problem: FamilyProblem, context: Context) -> Fitted:
         prepared, family = problem.prepared, problem.family
         index = {int(term): place for place, term in enumerate(prepared.terms)}
-        mains = np.array([place for term, place in index.items() if term in self.mains], dtype=np.intp)
+        places = np.array([place for term, place in index.items() if term in mains], dtype=np.intp)
         present = prepared.weights > 0
         x, target, weights = prepared.x[:, present], prepared.target[present], prepared.weights[present]
-        start = self.start
-        pairs = [(index[one], index[other]) for one, other in self.pairs]
+        placed = [(index[one], index[other]) for one, other in pairs]
         task = SmoothProblem(x, target, weights, family)
-        fit = fit_pairs(task, start, mains, pairs, prepared.levels, context)
-        held = {int(mains[index]): start.functions()[index] for index in start.shapes}
-        moving = mains[[index for index in range(mains.size) if index not in start.shapes]]
-        return _assembled(problem, fit, moving, held, pairs)
+        found = fit_pairs(task, start, places, placed, prepared.levels, context)
+        held = {int(places[index]): start.functions()[index] for index in start.shapes}
+        moving = places[[index for index in range(places.size) if index not in start.shapes]]
+        return _assembled(problem, found, moving, held, placed)
+
+    return Fitter(fit, counts_rows=True)
 
 
 def _assembled(

@@ -18,12 +18,12 @@ from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.discover.fdr import Discoveries, discover
 from sparsenam.discover.stability import Stability
-from sparsenam.errors import InputError, describe, rows_named_by
+from sparsenam.errors import rows_named_by
 from sparsenam.fit.all_rows import on_all_rows, trained_on
 from sparsenam.fit.pairs import add_pairs, asked_pairs
 from sparsenam.fit.plan import FitInput, Plan, Splitter, choose, fit_terms, identity_of, splitter
 from sparsenam.fit.problem import FamilyProblem, Fitted, check_shapes
-from sparsenam.fit.response import ClassResponse, GivenRows, NumberResponse, Response, SurvivalResponse
+from sparsenam.fit.response import ClassResponse, GivenRows, NumberResponse, Response, SurvivalResponse, given_weights
 from sparsenam.fit.summary import TrainingSummary, kept_columns, summarize_training
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit
@@ -34,7 +34,7 @@ from sparsenam.selection.task import by_column, path_summary, substitutes_of, tw
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.prediction import encode_in_parts, few_terms
 from sparsenam.text import Task, output_names, score_units
-from sparsenam.training.network import StoredHistory
+from sparsenam.training import History
 from sparsenam.uncertainty.bands import Bands, bands_of
 from sparsenam.uncertainty.residuals import Residuals, residuals_of
 
@@ -104,7 +104,7 @@ class Fit:
     discoveries: Discoveries | None = None
     bands: Bands | None = None
     residuals: Residuals | None = None
-    history: StoredHistory | None = None
+    history: History | None = None
     stationarity: Annotated[float, Bounds(0.0, math.inf)] | None = None
     stability: Stability | None = None
     edits: tuple[Edit, ...] = ()
@@ -178,11 +178,8 @@ class Fit:
     ) -> GivenRows:
         """Return rows on which losses are measured; a ``reader`` reads some of the columns."""
         terms, target = (reader or self.encoder).encode(X), self.response.target(y, self.model)
-        weights = np.ones(len(terms)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        check_consistent_length(terms, target, weights)
-        if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-            expected = "finite weights of at least 0, not all of them 0"
-            raise InputError(describe("sample_weight", expected, "others", "correct them"))
+        check_consistent_length(terms, target)
+        weights = given_weights(sample_weight, len(terms))
         return self.response.with_exposure(GivenRows(terms, target, weights), exposure, self.model.family)
 
     def scores(self, X: object) -> Matrix:

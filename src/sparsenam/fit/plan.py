@@ -27,13 +27,13 @@ from sparsenam.fit.problem import (
     FamilyProblem,
     FeatureKind,
     Fitted,
-    SmoothFitter,
     Strategy,
     Vector,
     chosen_network_strategy,
     convex_strategy,
     family_problem,
     penalised_network_strategy,
+    smooth_fitter,
     smooth_strategy,
 )
 from sparsenam.penalties import Penalty, as_penalty
@@ -387,7 +387,7 @@ def fit_terms(problem: FamilyProblem, choice: Choice | None, plan: Plan, context
     """Return the fit of the chosen terms, or of all where nothing was chosen."""
     if choice is None:
         every = np.arange(problem.prepared.terms.size)
-        return problem.fit(plan.strategy.fitter(None) if every.size else SmoothFitter(), every, None, context)
+        return problem.fit(plan.strategy.fitter(None) if every.size else smooth_fitter(), every, None, context)
     return problem.fit(plan.strategy.fitter(choice), choice.support, choice.start, context)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,18 +148,17 @@ class FamilyProblem:
         return total
 
 
-class Fitter(Protocol):
-    """How given terms are fitted.
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitter:
+    """How given terms are fitted: all those of a problem.
 
     ``counts_rows`` says that the fit takes the weights of rows as counts, as restricted likelihood does; ``is_exact``
     that it solves its problem to many digits, so that a sequence of such fits can converge to many digits too.
     """
 
-    @property
-    def counts_rows(self) -> bool: ...
-    @property
-    def is_exact(self) -> bool: ...
-    def fit(self, problem: FamilyProblem, context: Context) -> Fitted: ...
+    fit: Callable[[FamilyProblem, Context], Fitted]
+    counts_rows: bool = False
+    is_exact: bool = False
 
 
 def target_measure(family: Family) -> Callable[[Vector, Vector], tuple[Vector, Vector]] | None:
@@ -257,7 +256,7 @@ class Strategy:
 
 def smooth_strategy(shapes: Mapping[ColumnName, Shape]) -> Strategy:
     """Return the default: the convex problem chooses, and a fit with smoothness set by the data follows."""
-    smooth = SmoothFitter(shapes)
+    smooth = smooth_fitter(shapes)
     return Strategy(
         _ramps,
         lambda choice: smooth,
@@ -292,12 +291,15 @@ def convex_strategy(
         return FrozenFeatures(prepared.x, bank, initial_parameters(bank, prepared.names, context.streams))
 
     def fitter(choice: Choice | None) -> Fitter:
-        return SmoothFitter() if choice is None else SolutionFitter(choice)
+        if choice is None:
+            return smooth_fitter()
+        task, point = choice.task, choice.point
+        return Fitter(lambda problem, context: Fitted(task.model(point), task.norms(point)), is_exact=True)
 
     return Strategy(
         features,
         fitter,
-        SmoothFitter(),
+        smooth_fitter(),
         splits_levels=kind == "random",
         limits=kind == "ramps",
         least_shrinkage=True,
@@ -308,12 +310,12 @@ def convex_strategy(
 
 def chosen_network_strategy(network: Network, penalty: Penalty, refits: bool) -> Strategy:
     """Return the fit of an architecture on the terms that the convex problem chooses, without penalty if ``refits``."""
-    from sparsenam.fit.networks import NetworkFitter  # and PyTorch, which no other fit needs
+    from sparsenam.fit.networks import network_fitter  # and PyTorch, which no other fit needs
 
     def fitter(choice: Choice | None) -> Fitter:
-        return NetworkFitter(network, penalty, 0.0 if refits or choice is None else choice.alpha)
+        return network_fitter(network, penalty, 0.0 if refits or choice is None else choice.alpha)
 
-    quick = fitter(None) if network.is_linear else SmoothFitter()
+    quick = fitter(None) if network.is_linear else smooth_fitter()
     features = _terms_themselves if network.is_linear else _ramps
     return Strategy(
         features,
@@ -327,9 +329,9 @@ def chosen_network_strategy(network: Network, penalty: Penalty, refits: bool) ->
 
 def penalised_network_strategy(network: Network, penalty: Penalty, alpha: float, refits: bool) -> Strategy:
     """Return the paper's fit: an architecture trained on all terms under the penalty, from random parameters."""
-    from sparsenam.fit.networks import PenalisedNetworkFitter  # and PyTorch, which no other fit needs
+    from sparsenam.fit.networks import penalised_network_fitter  # and PyTorch, which no other fit needs
 
-    training = PenalisedNetworkFitter(network, penalty, alpha, refits)
+    training = penalised_network_fitter(network, penalty, alpha, refits)
     return Strategy(
         _ramps,
         lambda choice: training,
@@ -359,16 +361,10 @@ def _terms_themselves(prepared: PreparedSample, context: Context) -> RandomFeatu
     return FrozenFeatures(prepared.x, bank, np.zeros((prepared.terms.size, bank.size)))
 
 
-@dataclass(frozen=True, slots=True)
-class SmoothFitter:
-    """Ramps with smoothness and knots chosen by the data, and the shapes that are asked of columns."""
+def smooth_fitter(shapes: Mapping[ColumnName, Shape] | None = None) -> Fitter:
+    """Return the fit by ramps: smoothness and knots chosen by the data, and the shapes that are asked of columns."""
 
-    shapes: Mapping[ColumnName, Shape] = field(default_factory=dict[ColumnName, Shape])
-    counts_rows: bool = True
-    is_exact: bool = False
-
-    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
-        """Fit all terms of the problem."""
+    def fit(problem: FamilyProblem, context: Context) -> Fitted:
         prepared = problem.prepared
         smooth = smooth_fit(
             prepared.x,
@@ -376,7 +372,7 @@ class SmoothFitter:
             prepared.weights,
             problem.family,
             levels=prepared.levels,
-            shapes=shaped_terms(self.shapes, problem) if self.shapes else None,
+            shapes=shaped_terms(shapes, problem) if shapes else None,
             context=context,
         )
         evidence = SmoothEvidence(problem, smooth, np.arange(prepared.terms.size))
@@ -386,19 +382,7 @@ class SmoothFitter:
             finished = finished.keep(free | np.array([part.any() for part in smooth.parts], dtype=np.bool_))
         return Fitted(finished.model, finished.norms(), smooth=evidence)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SolutionFitter:
-    """The penalised solution of a choice, as it is."""
-
-    choice: Choice
-    counts_rows: bool = False
-    is_exact: bool = True
-
-    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
-        """Return the solution as a model."""
-        task, point = self.choice.task, self.choice.point
-        return Fitted(task.model(point), task.norms(point))
+    return Fitter(fit, counts_rows=True)
 
 
 def require_numbers(prepared: PreparedSample) -> None:

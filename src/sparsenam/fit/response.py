@@ -6,6 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -20,7 +22,6 @@ from sklearn.utils.validation import (
 from sparsenam.codec import Bounds, Via
 from sparsenam.errors import LARGEST_VALUE, LEAST_DIVISOR, InputError, RefusalError, RowError, describe, require, shown
 from sparsenam.families import Family
-from sparsenam.fit.all_rows import check_counts
 from sparsenam.fit.problem import target_measure
 from sparsenam.model import AdditiveModel
 from sparsenam.survival import Baseline, RiskSets, Ties, read_survival
@@ -284,13 +285,35 @@ def require_rates(family: Family) -> None:
         raise InputError(describe("exposure", expected, f"the {family.name} family", "leave the exposure out"))
 
 
+def given_weights(sample_weight: ArrayLike | None, rows: int) -> Vector:
+    """Return the weights of given rows, by default 1."""
+    weights = np.ones(rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        expected = f"{rows} finite weights of at least 0, not all of them 0"
+        raise InputError(describe("sample_weight", expected, "others", "correct them"))
+    return weights
+
+
+def check_counts(values: NDArray[np.generic], name: str) -> Vector:
+    """Return weights or exposures (rows,) as numbers; raise where one is negative, missing or no number."""
+    expected, remedy = "finite numbers of at least 0", "correct the row"
+    if values.dtype.kind not in "fiub" and not all(isinstance(value, Real | Decimal | None) for value in values.flat):
+        row = next(row for row, value in enumerate(values) if not isinstance(value, Real | Decimal | None))
+        raise RowError(name, expected, ((shown(values[row]), row),), remedy)
+    numbers = np.array(values, dtype=np.float64)
+    wrong = ~(np.isfinite(numbers) & (numbers >= 0.0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise RowError(name, expected, (("none" if np.isnan(numbers[row]) else f"{numbers[row]:g}", row),), remedy)
+    return numbers
+
+
 def check_exposure(exposure: ArrayLike, target: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the exposure as finite numbers; one that is 0 must have counted nothing."""
     values = check_counts(np.atleast_1d(exposure), "exposure")
-    if values.shape != (len(target),) or not np.isfinite(values).all() or (values < 0).any():
+    if values.shape != (len(target),):
         expected = f"{len(target)} finite numbers of at least 0"
-        got = f"shape {values.shape}" if values.shape != (len(target),) else "others"
-        raise InputError(describe("exposure", expected, got, "correct them"))
+        raise InputError(describe("exposure", expected, f"shape {values.shape}", "correct them"))
     if (values > LARGEST_VALUE).any() or ((values > 0) & (values < LEAST_DIVISOR)).any():
         got = f"{values.max():g}" if (values > LARGEST_VALUE).any() else f"{values[values > 0].min():g}"
         expected = f"0 or numbers between {LEAST_DIVISOR:g} and {LARGEST_VALUE:g}"

@@ -32,6 +32,7 @@ from sparsenam.tables.blocks import (
 if TYPE_CHECKING:
     import dask.dataframe as dd
     import pyspark.sql
+    from dask.delayed import Delayed
     from distributed import Client, Future
     from pyarrow import RecordBatch, Table
 
@@ -66,12 +67,10 @@ class PartitionedRows(Generic[FrameT]):
 class DaskBlocks(PartitionedRows["dd.DataFrame"]):
     """Rows of a Dask table; a partition without rows is no block.
 
-    Tasks run on the cluster of ``client``, or without one by the scheduler that Dask is set to. ``patience`` is how
-    many seconds a pass waits for a cluster without workers.
+    Tasks run on the cluster of ``client``, or without one by the scheduler that Dask is set to.
     """
 
     client: Client | None = None
-    patience: float = SECONDS_WITHOUT_WORKER
 
     @property
     def n_blocks(self) -> int:
@@ -86,70 +85,55 @@ class DaskBlocks(PartitionedRows["dd.DataFrame"]):
         def partial_sum(part: object, number: int) -> Sum:
             return function(columns.block(part, number, first[number]), state)
 
-        tasks = _tasks(self.frame[[*self.names, *columns.used]], filled, partial_sum)
-        parts = _in_order(tasks, self.client, self.patience)
+        partitions = _partitions(self.frame[[*self.names, *columns.used]], filled)
+        parts = _in_order(partitions, partial_sum, self.client)
         lengths = (self.lengths[index] for index in filled)
         return total(reported(zip(parts, lengths, strict=True), report))
 
 
-def dask_blocks(
-    frame: dd.DataFrame,
-    columns: TargetColumns,
-    *,
-    client: Client | None = None,
-    patience: float = SECONDS_WITHOUT_WORKER,
-) -> DaskBlocks:
+def dask_blocks(frame: dd.DataFrame, columns: TargetColumns) -> DaskBlocks:
     """Return the rows of a Dask table; counting them is one pass over its target.
 
-    Without ``client``, the one that is active now works on every pass: nothing is moved here when its cluster ends.
+    The client that is active now works on every pass: nothing is moved here when its cluster ends.
     """
-    client = _active_client() if client is None else client
+    client = _active_client()
     names = columns.inputs(distinct_names(frame.columns))
-    tasks = _tasks(frame[[columns.target]], range(frame.npartitions), _count)
-    lengths = tuple(_in_order(tasks, client, patience))
+    partitions = _partitions(frame[[columns.target]], range(frame.npartitions))
+    lengths = tuple(_in_order(partitions, _count, client))
     require_rows(sum(lengths))
-    return DaskBlocks(frame, columns, names, lengths, client, patience)
+    return DaskBlocks(frame, columns, names, lengths, client)
 
 
 def _count(part: Sized, number: int) -> int:
     return len(part)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tasks(Generic[Result]):
-    """``function(partition, number)`` of some partitions; only one partition's part of the graph is sent."""
+def _partitions(frame: dd.DataFrame, indices: Iterable[int]) -> list[Delayed]:
+    """Return some partitions as tasks, of which each has its part of the graph alone."""
+    from dask.delayed import Delayed
+    from dask.optimization import cull
 
-    graph: object
-    keys: Sequence[object]
-    function: Callable[[Any, int], Result]
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def task(self, number: int, packed: object) -> object:
-        """Return one of the tasks, not yet started; ``packed`` is the function in a tuple, on the cluster."""
-        import dask
-        from dask.delayed import Delayed
-        from dask.optimization import cull
-
-        key = self.keys[number]
-        part, _ = cull(self.graph, [key])
-        return dask.delayed(_called, pure=False)(Delayed(key, part), number, packed)
-
-
-def _tasks(frame: dd.DataFrame, indices: Iterable[int], function: Callable[[Any, int], Result]) -> _Tasks[Result]:
     optimized = frame.optimize()
-    keys = optimized.__dask_keys__()
-    return _Tasks(optimized.__dask_graph__(), [keys[index] for index in indices], function)
+    graph, keys = optimized.__dask_graph__(), optimized.__dask_keys__()
+    return [Delayed(keys[index], cull(graph, [keys[index]])[0]) for index in indices]
+
+
+def _task(part: Delayed, number: int, packed: object) -> Delayed:
+    """Return ``function(part, number)`` as a task; ``packed`` is the function in a tuple, on the cluster."""
+    import dask
+
+    return dask.delayed(_called, pure=False)(part, number, packed)
 
 
 def _called(part: object, number: int, packed: tuple[Callable[[object, int], Result]]) -> Result:
     return packed[0](part, number)
 
 
-def _in_order(tasks: _Tasks[Result], client: Client | None, patience: float) -> Iterator[Result]:
-    """Yield the results of the tasks in their order."""
-    return _by_scheduler(tasks) if client is None else _by_cluster(tasks, client, patience)
+def _in_order(
+    parts: Sequence[Delayed], function: Callable[[Any, int], Result], client: Client | None
+) -> Iterator[Result]:
+    """Yield ``function(partition, number)`` of the partitions in their order."""
+    return _by_scheduler(parts, function) if client is None else _by_cluster(parts, function, client)
 
 
 def _active_client() -> Client | None:
@@ -164,40 +148,47 @@ def _active_client() -> Client | None:
         return None
 
 
-def _by_scheduler(tasks: _Tasks[Result]) -> Iterator[Result]:
+def _by_scheduler(parts: Sequence[Delayed], function: Callable[[Any, int], Result]) -> Iterator[Result]:
     import dask
 
     at_once = os.cpu_count() or 1
-    packed = dask.delayed((tasks.function,), pure=False, traverse=False)
+    packed = dask.delayed((function,), pure=False, traverse=False)
+    tasks = [_task(part, number, packed) for number, part in enumerate(parts)]
     for start in range(0, len(tasks), at_once):
-        numbers = range(start, min(start + at_once, len(tasks)))
-        yield from dask.compute(*(tasks.task(number, packed) for number in numbers))
+        yield from dask.compute(*tasks[start : start + at_once])
 
 
-def _by_cluster(tasks: _Tasks[Result], client: Client, patience: float) -> Iterator[Result]:
+def _by_cluster(parts: Sequence[Delayed], function: Callable[[Any, int], Result], client: Client) -> Iterator[Result]:
     """Yield the results, with a few tasks under way for each thread.
 
     Function and state are a task too, which is sent once and run again where the worker that held them is lost.
     """
     import cloudpickle
+    import distributed
+    from distributed.client import ClosedClientError
 
-    content = cloudpickle.dumps((tasks.function,))
-    running = deque["Future"]()
-    following = 0
-    with _dask_errors():
+    content = cloudpickle.dumps((function,))
+    running, following = deque["Future"](), 0
+    try:
         if client.status not in ("running", "connecting"):
             raise CancelledError
         with _large_graphs_allowed():
             packed = client.submit(pickle.loads, content, pure=False)
-        while following < len(tasks) or running:
-            while following < len(tasks) and len(running) < max(IN_FLIGHT * _n_threads(client), 2):
+        while following < len(parts) or running:
+            while following < len(parts) and len(running) < max(IN_FLIGHT * _n_threads(client), 2):
                 with _large_graphs_allowed():
-                    running.append(client.compute(tasks.task(following, packed)))
+                    running.append(client.compute(_task(parts[following], following, packed)))
                 following += 1
-            yield _result(running.popleft(), client, patience)
+            yield _result(running.popleft(), client)
+    except distributed.KilledWorker as error:
+        expected, got = "workers that survive a block", "several lost on the same one"
+        raise ClusterError(describe("Dask cluster", expected, got, "use smaller partitions or more memory")) from error
+    except (CancelledError, distributed.comm.CommClosedError, ClosedClientError) as error:
+        expected, got = "a scheduler that answers", "no connection to it"
+        raise ClusterError(describe("Dask cluster", expected, got, "start the cluster and the fit again")) from error
 
 
-def _result(future: Future, client: Client, patience: float) -> Any:
+def _result(future: Future, client: Client) -> Any:
     """Return what a task returns; raise when there has been no worker for too long."""
     last_seen, seconds = time.monotonic(), LOOK_EVERY
     while True:
@@ -210,10 +201,9 @@ def _result(future: Future, client: Client, patience: float) -> Any:
             seconds = 2 * seconds if future.status == "finished" else LOOK_EVERY
         if _n_threads(client):
             last_seen = time.monotonic()
-        elif time.monotonic() - last_seen >= patience:
-            remedy = "start workers, or allow a longer patience"
-            got = f"none for {patience:g} seconds"
-            raise ClusterError(describe("Dask cluster", "at least one worker", got, remedy))
+        elif time.monotonic() - last_seen >= SECONDS_WITHOUT_WORKER:
+            got = f"none for {SECONDS_WITHOUT_WORKER:g} seconds"
+            raise ClusterError(describe("Dask cluster", "at least one worker", got, "start workers"))
 
 
 def _n_threads(client: Client) -> int:
@@ -222,21 +212,6 @@ def _n_threads(client: Client) -> int:
         return sum(client.nthreads().values())
     except (OSError, AttributeError, TimeoutError):  # the client is closed or waits for its scheduler
         return 0
-
-
-@contextmanager
-def _dask_errors() -> Generator[None]:
-    """Say in one sentence what became of a cluster."""
-    import distributed
-
-    try:
-        yield
-    except distributed.KilledWorker as error:
-        expected, got = "workers that survive a block", "several lost on the same one"
-        raise ClusterError(describe("Dask cluster", expected, got, "use smaller partitions or more memory")) from error
-    except (CancelledError, distributed.comm.CommClosedError) as error:
-        expected, got = "a scheduler that answers", "no connection to it"
-        raise ClusterError(describe("Dask cluster", expected, got, "start the cluster and the fit again")) from error
 
 
 @contextmanager
@@ -284,7 +259,7 @@ def spark_blocks(frame: pyspark.sql.DataFrame, columns: TargetColumns, height: i
     height = usual_height() if height is None else height
     names = columns.inputs(distinct_names(frame.columns))
     lengths = Counter[int]()
-    for partition, _, rows in _run(frame, (columns.target,), _nothing, height):
+    for partition, _, rows in _run(frame, (columns.target,), lambda table, partition, number: None, height):
         lengths[partition] += rows
     require_rows(sum(lengths.values()))
     counted = tuple(lengths[partition] for partition in range(max(lengths) + 1))
@@ -308,10 +283,6 @@ def _same_partitions(found: Iterable[tuple[int, Result, int]], lengths: Sequence
         raise InputError(describe("Spark", expected, got, "cache the table before the fit"))
 
 
-def _nothing(table: Table, partition: int, number: int) -> None:
-    """A pass that only counts."""
-
-
 def _run(
     frame: pyspark.sql.DataFrame, names: Sequence[str], function: Callable[[Table, int, int], Result], height: int
 ) -> Iterator[tuple[int, Result, int]]:
@@ -319,6 +290,8 @@ def _run(
 
     A function that refuses its rows says so in the driver, with its sentence and without Spark's account of it.
     """
+    from py4j.protocol import Py4JNetworkError
+    from pyspark.errors import PySparkRuntimeError
 
     def over(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
         import pyarrow
@@ -335,23 +308,13 @@ def _run(
             row = {"partition": partition, "number": number, "rows": table.num_rows}
             yield pyarrow.RecordBatch.from_pylist([row | {"failed": failed, "content": content}])
 
-    with _spark_errors():
+    try:
         collected = numbered(frame, names).mapInArrow(over, RESULT).collect()
+    except (PySparkRuntimeError, Py4JNetworkError, ConnectionError) as error:
+        expected, got = "the session of the table", "one that has ended"
+        raise ClusterError(describe("Spark", expected, got, "make the session and the table again")) from error
     for row in sorted(collected, key=lambda row: (row.partition, row.number)):
         result = pickle.loads(row.content)
         if row.failed:
             raise result
         yield row.partition, result, row.rows
-
-
-@contextmanager
-def _spark_errors() -> Generator[None]:
-    """Say in one sentence that the session of a Spark table has ended."""
-    from py4j.protocol import Py4JNetworkError
-    from pyspark.errors import PySparkRuntimeError
-
-    try:
-        yield
-    except (PySparkRuntimeError, Py4JNetworkError, ConnectionError) as error:
-        expected, got = "the session of the table", "one that has ended"
-        raise ClusterError(describe("Spark", expected, got, "make the session and the table again")) from error

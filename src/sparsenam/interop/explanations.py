@@ -85,8 +85,7 @@ def _data(model: AdditiveEstimator, X: ArrayLike) -> NDArray[np.generic]:
         }
         for one, other in model.interactions_:
             columns.append(np.array([*map(pair_text, texts[one], texts[other])], dtype=object))
-    numeric = all(column.dtype.kind == "f" for column in columns)
-    return np.column_stack(columns) if numeric else np.column_stack([column.astype(object) for column in columns])
+    return np.column_stack(columns)
 
 
 def interpret_explanation(

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.codec import Plain
 from sparsenam.errors import describe
+from sparsenam.estimators import AdditiveEstimator, load
 from sparsenam.estimators.classification import AdditiveClassifier
 from sparsenam.estimators.regression import AdditiveRegressor
 from sparsenam.estimators.survival import AdditiveSurvival
@@ -22,8 +23,6 @@ from sparsenam.interop.explanations import library
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
-
-    from sparsenam.estimators import AdditiveEstimator
 
 FLAVOUR, FILE, LOADER = "sparsenam", "model.snam", "sparsenam.interop.mlflow_flavour"
 PARAMETERS = {"probabilities": False}  # of predict, with their defaults
@@ -67,8 +66,6 @@ def log_model(model: AdditiveEstimator, name: str, *, X: Any = None, **settings:
 
 def load_model(model_uri: str) -> AdditiveEstimator:
     """Return the estimator itself of an MLflow model that `save_model` or `log_model` wrote."""
-    from sparsenam import load
-
     artifacts = library("mlflow.artifacts", "sparsenam[mlflow]", "load_model")
     models = library("mlflow.models", "sparsenam[mlflow]", "load_model")
     folder = Path(artifacts.download_artifacts(str(model_uri)))
@@ -105,8 +102,6 @@ class ServedModel:
 
 
 def _load_pyfunc(path: str) -> ServedModel:  # pyright: ignore[reportUnusedFunction] MLflow calls it by this name
-    from sparsenam import load
-
     return ServedModel(load(path))
 
 

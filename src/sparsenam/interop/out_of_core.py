@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -69,13 +67,13 @@ def predict_table(
     check_word("method", method, METHODS)
     found = source_of(source)
     if found is None:
-        remedy = f"call its {method} for a table in memory"
-        raise InputError(describe("source", "files of Parquet, or a table of Dask or Spark", _kind(source), remedy))
+        got, remedy = f"{type(source).__module__}.{type(source).__name__}", f"call its {method} for a table in memory"
+        raise InputError(describe("source", "files of Parquet, or a table of Dask or Spark", got, remedy))
     predictor = _predictor(model, method)
     if found.engine == "arrow":
         if to is None:
             raise InputError(describe("to", "the name of a Parquet file", "none", "give the file to write"))
-        return _to_parquet(model, predictor, found.table, Path(to))
+        return _to_parquet(predictor, found.table, Path(to))
     if to is not None:
         remedy = "leave it out, and write the table that is returned"
         raise InputError(describe("to", "None for a table of Dask or Spark", repr(str(to)), remedy))
@@ -84,22 +82,19 @@ def predict_table(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictor:
-    """What travels to the rows: the model as bytes, the columns that it reads and the columns that it makes."""
+    """What travels to the rows: the model, the columns that it reads and the columns that it makes."""
 
-    content: bytes
+    model: AdditiveEstimator
     method: Method
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     kind: np.dtype[np.generic]
 
-    def predict(self, table: Any, model: AdditiveEstimator | None = None) -> NDArray[Any]:
-        """Return the predictions (rows, outputs) of a table of pandas or pyarrow with the columns that it reads.
-
-        They are those of ``model``, by default of the one that travels.
-        """
+    def predict(self, table: Any) -> NDArray[Any]:
+        """Return the predictions (rows, outputs) of a table of pandas or pyarrow with the columns that it reads."""
         if not len(table):  # a partition may be empty, and estimators want a row at least
             return np.empty((0, len(self.outputs)), self.kind)
-        found = np.asarray(getattr(_unpickled(self.content) if model is None else model, self.method)(table))
+        found = np.asarray(getattr(self.model, self.method)(table))
         stored = found.astype(str if self.kind.kind == "O" else self.kind).astype(self.kind)
         return stored.reshape(len(found), len(self.outputs))
 
@@ -119,11 +114,6 @@ class Predictor:
         if gone:
             expected = f"the column {gone[0]!r} of the fit"
             raise InputError(describe("source", expected, "none of that name", "give the columns that the model keeps"))
-
-
-@lru_cache(maxsize=2)  # a process works on many blocks with one model
-def _unpickled(content: bytes) -> AdditiveEstimator:
-    return pickle.loads(content)
 
 
 def _predictor(model: AdditiveEstimator, method: Method) -> Predictor:
@@ -147,10 +137,10 @@ def _predictor(model: AdditiveEstimator, method: Method) -> Predictor:
         outputs = [f"prediction of {label}" for label in classes] if labels else ["prediction"]
     kept = model.fit_.kept or range(1)  # one column says how many rows there are
     inputs = tuple(model.encoder_.names[column] for column in kept)
-    return Predictor(pickle.dumps(model), method, inputs, tuple(outputs), kind)
+    return Predictor(model, method, inputs, tuple(outputs), kind)
 
 
-def _to_parquet(model: AdditiveEstimator, predictor: Predictor, dataset: Dataset, path: Path) -> Path:
+def _to_parquet(predictor: Predictor, dataset: Dataset, path: Path) -> Path:
     """Write the rows and their predictions, a row group for each block."""
     from pyarrow.parquet import ParquetWriter
 
@@ -164,12 +154,12 @@ def _to_parquet(model: AdditiveEstimator, predictor: Predictor, dataset: Dataset
     if not path.parent.is_dir() or path.is_dir():
         got = "a folder of that name" if path.is_dir() else f"{path.parent}, which is not there"
         raise InputError(describe("to", "a file in a folder", got, "make the folder or choose another name"))
-    news = list[News]()
+    model, news = predictor.model, list[News]()
     noting = copy(model)
     noting.fit_ = replace(model.fit_, encoder=NotingEncoder.of(model.encoder_, news))
     with written_beside(path) as temporary:
         # without rows the file has its columns nevertheless
-        tables = _predicted(predictor, tables_of(dataset, names), noting)
+        tables = _predicted(replace(predictor, model=noting), tables_of(dataset, names))
         first = next(tables, with_predictions(predictor, schema_of(dataset, names).empty_table()))
         with ParquetWriter(temporary, first.schema) as writer:
             writer.write_table(first)
@@ -195,20 +185,20 @@ class NotingEncoder(TableEncoder):
         self.news.append(news)
 
 
-def _predicted(predictor: Predictor, tables: Iterable[Table], model: AdditiveEstimator) -> Iterator[Table]:
+def _predicted(predictor: Predictor, tables: Iterable[Table]) -> Iterator[Table]:
     """Yield tables with their predictions; an error names the row of all of them."""
     done = 0
     for table in tables:
         with rows_named_by(range(done, done + table.num_rows)):
-            yield with_predictions(predictor, table, model)
+            yield with_predictions(predictor, table)
         done += table.num_rows
 
 
-def with_predictions(predictor: Predictor, table: Table, model: AdditiveEstimator | None = None) -> Table:
+def with_predictions(predictor: Predictor, table: Table) -> Table:
     """Return a table of Arrow with columns of predictions to its right."""
     import pyarrow
 
-    found = predictor.predict(table.select(list(predictor.inputs)), model)
+    found = predictor.predict(table.select(list(predictor.inputs)))
     kind = pyarrow.string() if predictor.kind.kind == "O" else pyarrow.from_numpy_dtype(predictor.kind)
     for name, column in zip(predictor.unused(table.column_names), found.T, strict=True):
         table = table.append_column(name, pyarrow.array(column, kind))
@@ -250,7 +240,3 @@ def _by_spark(predictor: Predictor, frame: pyspark.sql.DataFrame) -> pyspark.sql
             yield from table.rename_columns([f"c{index}" for index in range(len(everything))]).to_batches()
 
     return source.mapInArrow(over, schema).toDF(*everything)
-
-
-def _kind(source: object) -> str:
-    return f"{type(source).__module__}.{type(source).__name__}"

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Count, Indices, Matrix, Vector
 from sparsenam.errors import InputError, RowError, describe
-from sparsenam.families import Family, best_intercept
-from sparsenam.families.base import StoredFamily
+from sparsenam.families import Family, StoredFamily, best_intercept
 from sparsenam.model.curve import FittedCurve
 from sparsenam.model.networks import SubNetworks, n_weights
 from sparsenam.model.pairs import PairFunction

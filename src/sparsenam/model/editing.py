@@ -76,26 +76,21 @@ def column_curves(model: AdditiveModel, terms: Iterable[int]) -> tuple[TermCurve
     return tuple(TermCurve(term, place, curve) for place, (term, curve) in kept if term in wanted)
 
 
-def with_column(model: AdditiveModel, terms: Iterable[int], curves: Sequence[TermCurve]) -> AdditiveModel:
-    """Return the model in which a column's terms have these curves and no others; without any, it is dropped.
+def applied(model: AdditiveModel, encoder: TableEncoder, edit: Edit, *, backwards: bool = False) -> AdditiveModel:
+    """Return the model after an edit, or before it.
 
     Pairs stay: a column in a pair is not dropped. The other curves stay as they are, to the bit, and so does
     the order in which effects are added up.
     """
-    gone = set(terms)
+    curves, intercept = (edit.before, edit.intercept_before) if backwards else (edit.after, edit.intercept_after)
+    if edit.column is None:
+        return replace(model, intercept=np.array(intercept, dtype=np.float64))
+    gone = terms_of(encoder, encoder.names.index(edit.column))
     parts = [part for part in zip(model.terms.tolist(), model.curves, strict=True) if part[0] not in gone]
     for each in sorted(curves, key=lambda each: each.place):
         parts.insert(each.place, (each.term, each.curve))
     kept = np.array([term for term, _ in parts], dtype=np.intp)
     return replace(model, terms=kept, functions=tuple(curve for _, curve in parts), weights=None)
-
-
-def applied(model: AdditiveModel, encoder: TableEncoder, edit: Edit, *, backwards: bool = False) -> AdditiveModel:
-    """Return the model after an edit, or before it."""
-    curves, intercept = (edit.before, edit.intercept_before) if backwards else (edit.after, edit.intercept_after)
-    if edit.column is None:
-        return replace(model, intercept=np.array(intercept, dtype=np.float64))
-    return with_column(model, terms_of(encoder, encoder.names.index(edit.column)), curves)
 
 
 def terms_of(encoder: TableEncoder, column: int) -> list[int]:

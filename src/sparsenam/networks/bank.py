@@ -164,15 +164,10 @@ class MLPBank:
 
         return cast("Tensor", StackedPass.apply(theta, x, self, dropout))  # pyright: ignore[reportUnknownMemberType]
 
-    def values(self, theta: Vector, x: Vector) -> Vector:
-        """Return every sub-network's output, shape (terms, rows, outputs), for x of shape (terms, rows)."""
-        return self.arguments(theta, x, len(self.hidden))
-
     def arguments(self, theta: Vector, x: Vector, layer: int) -> Vector:
         """Return the arguments of the units of a layer (terms, rows, units); after the hidden ones come the outputs."""
         if layer == len(self.hidden):
-            units = self.units(theta, x)
-            return np.matmul(units, self.tensors(theta)[-1])
+            return np.matmul(self.units(theta, x), self.tensors(theta)[-1])
         weight, bias = self.tensors(theta)[2 * layer : 2 * layer + 2]
         if layer > 0:
             return np.matmul(self.units(theta, x, layer), weight) + bias
@@ -192,20 +187,20 @@ class MLPBank:
         """
         widths = self.hidden if self.widths is None else tuple(int(width) for width in self.widths[term])
         parts: list[NDArray[np.float64]] = []
-        fan_ins, fan_outs = (1, *widths), (*widths, self.outputs)
-        layouts = zip((1, *self.hidden), (*self.hidden, self.outputs), strict=True)
-        layers = zip(fan_ins, fan_outs, layouts, strict=True)
-        for layer, (fan_in, fan_out, (rows, columns)) in enumerate(layers):
-            weight, bias = np.zeros((rows, columns)), np.zeros(columns)
-            bound = 1.0 / np.sqrt(fan_in)
+        for layer, (fan_in, fan_out) in enumerate(pairwise((1, *widths, self.outputs))):
             if layer == 0 and self.exponential_units:
-                weight[:fan_in, :fan_out] = generator.normal(3.0, 0.5, (fan_in, fan_out))
-                bias[:fan_out] = generator.normal(0.0, 1.0, fan_out)
-            else:
-                weight[:fan_in, :fan_out] = generator.uniform(-bound, bound, (fan_in, fan_out))
-                bias[:fan_out] = generator.uniform(-bound, bound, fan_out)
-            parts += [weight.ravel(), bias] if layer < len(widths) else [weight.ravel()]
-        return np.concatenate(parts)
+                parts += [generator.normal(3.0, 0.5, fan_out), generator.normal(0.0, 1.0, fan_out)]
+                continue
+            bound = 1.0 / np.sqrt(fan_in)
+            parts.append(generator.uniform(-bound, bound, fan_in * fan_out))
+            if layer < len(widths):
+                parts.append(generator.uniform(-bound, bound, fan_out))
+        drawn, padding = np.concatenate(parts), self.take(np.array([term])).padding()
+        if padding is None:
+            return drawn
+        padded = np.zeros(self.size)
+        padded[~padding[0]] = drawn
+        return padded
 
     def padding(self) -> NDArray[np.bool_] | None:
         """Return the entries of θ beyond the widths of narrower sub-networks."""
@@ -238,8 +233,7 @@ def outputs_of(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
     """
     n_terms, rows = x.shape
     outputs = np.zeros((n_terms, rows, bank.outputs))
-    absent = np.isnan(x)
-    filled = np.ascontiguousarray(np.where(absent, 0.0, x) if absent.any() else x)
+    filled = np.ascontiguousarray(np.where(np.isnan(x), 0.0, x))
     for start in range(0, rows if n_terms else 0, NETWORK_ROWS_AT_ONCE):
         part = slice(start, start + NETWORK_ROWS_AT_ONCE)
         outputs[:, part] = _values(bank, theta, filled[:, part])
@@ -248,7 +242,7 @@ def outputs_of(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
 
 def _values(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
     if isinstance(bank, MLPBank):
-        return bank.values(theta, x)
+        return bank.arguments(theta, x, len(bank.hidden))
     import torch  # which custom sub-networks are written in
 
     with torch.no_grad():

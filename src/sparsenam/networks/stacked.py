@@ -155,33 +155,30 @@ class UnitFunctions:
         """Return a draw of ``inner`` with amplitudes 1; `wrap` sets them to the size of its effects."""
         return np.concatenate([self.inner.draw(term, generator), np.ones(self.outputs)])
 
-    def padding(self) -> Tensor | None:
+    def padding(self) -> NDArray[np.bool_] | None:
         """Return the padding of ``inner``; amplitudes are never padding."""
         padding = self.inner.padding()
-        if padding is None:
-            return None
-        inside = torch.as_tensor(padding)
-        return torch.cat([inside, torch.zeros(inside.shape[0], self.outputs, dtype=torch.bool)], dim=1)
+        return None if padding is None else np.pad(np.asarray(padding), ((0, 0), (0, self.outputs)))
 
     def take(self, terms: NDArray[np.intp]) -> Self:
         return type(self)(self.inner.take(terms))
 
     def wrap(self, inner_theta: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return θ with which the effects equal the centred ones of ``inner``, shape (terms, size)."""
-        return torch.cat([inner_theta, self._lengths(inner_theta, x, weights)], dim=1)
+        _, lengths = _centred(self.inner.effects(inner_theta, x), weights)
+        return torch.cat([inner_theta, lengths[:, 0]], dim=1)
 
-    def unwrap(self, theta: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Return θ of ``inner`` with the amplitudes folded into its output layer."""
+    def unwrap(self, theta: Tensor, x: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return θ of ``inner`` with the amplitudes folded in, and what its effects add beyond ours, (outputs,)."""
         inner_theta = theta[:, : self.inner.size].clone()
-        factors = theta[:, self.output_columns] / self._lengths(inner_theta, x, weights)
+        raw = self.inner.effects(inner_theta, x).detach()
+        centred, lengths = _centred(raw, weights)
+        factors = theta[:, self.output_columns] / lengths[:, 0]
         columns = self.inner.output_columns
-        width = columns.stop - columns.start
-        by_output = inner_theta[:, columns].view(theta.shape[0], width // self.outputs, self.outputs)
-        inner_theta[:, columns] = (by_output * factors[:, None, :]).reshape(theta.shape[0], width)
-        return inner_theta
-
-    def _lengths(self, inner_theta: Tensor, x: Tensor, weights: Tensor | None) -> Tensor:
-        return _centred(self.inner.effects(inner_theta, x), weights)[1][:, 0]
+        shape = theta.shape[0], (columns.stop - columns.start) // self.outputs, self.outputs
+        by_output = inner_theta[:, columns].view(shape)
+        inner_theta[:, columns] = (by_output * factors[:, None, :]).flatten(1)
+        return inner_theta, ((raw - centred)[:, 0] * factors).sum(0)
 
 
 def _centred(raw: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -189,11 +186,8 @@ def _centred(raw: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
 
     The floor stands before the root, where the derivative of a term that is constant in these rows is 0.
     """
-    if weights is None:
-        centred = raw - raw.mean(1, keepdim=True)
-        squares = centred.square().mean(1, keepdim=True)
-    else:
-        shares = (weights / weights.sum())[None, :, None]
-        centred = raw - (shares * raw).sum(1, keepdim=True)
-        squares = (shares * centred.square()).sum(1, keepdim=True)
+    weights = raw.new_ones(raw.shape[1]) if weights is None else weights
+    shares = (weights / weights.sum())[None, :, None]
+    centred = raw - (shares * raw).sum(1, keepdim=True)
+    squares = (shares * centred.square()).sum(1, keepdim=True)
     return centred, squares.clamp_min(LEAST_DEVIATION**2).sqrt()

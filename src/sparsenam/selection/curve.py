@@ -70,20 +70,11 @@ def splits_of(
     answer: NDArray[np.generic],
     repeats: int = 1,
 ) -> Splits:
-    """Return the folds as indices among the rows that count.
+    """Return the folds as indices among the rows that count, ``counted`` (table rows,).
 
-    Parameters
-    ----------
-    cv
-        A number of folds, drawn ``repeats`` times, a scikit-learn splitter, or pairs of training and test rows.
-    target
-        Of the rows that count, shape (rows, outputs): a number of folds is balanced by it.
-    counted
-        Which rows of the table count, shape (table rows,); a splitter speaks of all of them.
-    groups
-        Groups of the table's rows, for splitters that need them.
-    answer
-        What a splitter stratifies by, shape (table rows,).
+    ``cv`` is a number of folds, drawn ``repeats`` times and balanced by the ``target`` (rows, outputs) of these rows, a
+    scikit-learn splitter, which speaks of all rows of the table, or pairs of training and test rows. Of all rows are
+    also ``groups``, for splitters that need them, and ``answer``, what a splitter stratifies by.
     """
     if isinstance(cv, Integral):
         if groups is not None:

@@ -80,25 +80,11 @@ def screen(
     outputs: float,
     dispersion: float | None,
 ) -> Screened:
-    """Test pairs of columns.
+    """Test ``pairs`` (pairs, 2) of the columns of ``x`` (columns, rows), NaN where absent.
 
-    Parameters
-    ----------
-    x
-        Terms, shape (columns, rows), NaN where absent.
-    levels
-        Marks the columns that are codes of unordered levels, shape (columns,).
-    residual, weights
-        Σ residual is the slope of the log-likelihood in a common shift of some rows' scores, Σ weights its curvature;
-        both (rows, outputs).
-    pairs
-        Indices of the columns of each pair, shape (pairs, 2).
-    freedom
-        Degrees of freedom that the mains have used.
-    outputs
-        Number of outputs that are free to vary.
-    dispersion
-        Of the family, None where it is to be estimated.
+    ``levels`` (columns,) marks codes of unordered levels. Σ residual is the slope of the log-likelihood in a common
+    shift of some rows' scores, Σ weights its curvature, both (rows, outputs). The mains have used ``freedom`` degrees
+    of freedom, and so many ``outputs`` are free to vary. ``dispersion`` is the family's, None where to be estimated.
     """
     residual = clipped(residual, weights)
     total = float(np.sum(residual**2 / weights))
@@ -195,22 +181,11 @@ class FewPairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairTask:
-    """The candidates, and what they are chosen by.
+    """The pairs of terms in question, ``candidates`` (pairs, 2) out of ``n_tested``, and what they are chosen by.
 
-    Attributes
-    ----------
-    prepared
-        The rows and their scaled terms.
-    candidates
-        The two terms of each candidate, shape (pairs, 2).
-    response, weights
-        The mains' fit as a squared error: response (rows, outputs) under weights (rows,).
-    null_loss
-        The mean loss of the empty model in these units.
-    mains
-        Columns (k, rows) of the mains of all terms in question, on which pairs are residualised.
-    n_tested
-        The number of pairs that the candidates come from.
+    ``response`` (rows, outputs) under ``weights`` (rows,) is the mains' fit as a squared error, ``null_loss`` the mean
+    loss of the empty model in these units. Pairs are residualised on ``mains`` (k, rows), the columns of the mains of
+    all terms in question.
     """
 
     prepared: PreparedSample

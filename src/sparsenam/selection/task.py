@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
@@ -76,9 +76,6 @@ class RegularizationPath(Sequence[PathPoint]):
 
     def __len__(self) -> int:
         return len(self.points)
-
-    def __iter__(self) -> Iterator[PathPoint]:
-        return iter(self.points)
 
     @property
     def alphas(self) -> NDArray[np.float64]:
@@ -217,21 +214,23 @@ class ConvexTask:
 
     def model(self, point: ConvexPoint) -> AdditiveModel:
         """Return the penalised fit of a path point as a model."""
-        groups = point.supports[0]
+        groups, sample, features = point.supports[0], self.prepared, self.features
+        terms = self.terms(groups)
+        kept, unit = sample.take(terms), sample.target_scaling.scale
         active = point.values[0][np.searchsorted(point.active, groups)]
-        coefficients = np.matmul(self.design.transform[groups], active)
-        kept, unit = self.prepared.take(self.terms(groups)), self.prepared.target_scaling.scale
-        means = self.features.split(groups, self.design.means[groups][:, :, None])[:, :, 0]
-        offsets = np.einsum("jm,jmk->jk", means, self.features.split(groups, coefficients))
-        center = self.prepared.target_scaling.center + unit * point.intercepts[0]
-        frozen, functions = self.features.features, self.features.functions(groups, coefficients)
+        coefficients = features.split(groups, np.matmul(self.design.transform[groups], active))
+        means = features.split(groups, self.design.means[groups][:, :, None])[:, :, 0]
+        offsets = np.einsum("jm,jmk->jk", means, coefficients)
+        center, frozen = sample.target_scaling.center + unit * point.intercepts[0], features.features
         return AdditiveModel(
             family=self.family,
             terms=kept.terms,
             n_terms=kept.n_terms,
-            functions=in_units(functions, kept.scaling, offsets, unit, np.zeros_like(offsets)),
-            intercept=center + np.log(self.prepared.exposure_unit),
-            weights=n_weights(frozen.bank, self.terms(groups)) if isinstance(frozen, FrozenFeatures) else None,
+            functions=in_units(
+                frozen.functions(terms, coefficients), kept.scaling, offsets, unit, np.zeros_like(offsets)
+            ),
+            intercept=center + np.log(sample.exposure_unit),
+            weights=n_weights(frozen.bank, terms) if isinstance(frozen, FrozenFeatures) else None,
         )
 
     def norms(self, point: ConvexPoint) -> Vector:

@@ -60,12 +60,11 @@ class AllRows:
 
     def sums(self, function: Callable[[SmoothProblem, State], Sum], state: State, context: Context) -> Sum:
         """Return a sum over all rows, with progress by rows."""
-        rows = self.blocks.n_rows
-
-        def report(done: int) -> None:
-            context.progress.report("rows", done, rows)
-
-        found = self.blocks.reduce(read_and_summed, (self.read, function, state), report)
+        found = self.blocks.reduce(
+            read_and_summed,
+            (self.read, function, state),
+            lambda done: context.progress.report("rows", done, self.blocks.n_rows),
+        )
         if not self.news:  # further passes read the same
             self.news.append(found.news)
         return found.value
@@ -231,8 +230,7 @@ def unpacked_step(stored: StageResult, layout: Layout, outputs: int) -> tuple[Re
         and sums.at_knots.shape == (parts, knots)
     )
     require(right, "sums of another shape")
-    blocks = zip(layout.ramps, layout.roughness, layout.jumping, strict=True)
-    expected = [each.size if jumps else len(matrices) for each, matrices, jumps in blocks]
+    expected = [len(matrices) for matrices in layout.roughness]
     require([each.size for each in step.strengths] == expected, "strengths of other terms")
     held = np.einsum("pkk->pk", sums.grams)
     within = bool((sums.totals > 0.0).all() and (held <= SUM_FACTOR * sums.totals[:, None]).all())

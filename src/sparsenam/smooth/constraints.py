@@ -63,29 +63,27 @@ def read_shape(text: object, where: str) -> Shape:
             remedy = nearest(word, KINDS, remedy)
             raise InputError(describe(where, f"one of {list(KINDS)}, or some joined by +", repr(text), remedy))
     signs, bends, forms = ({word for word in words if word in group} for group in (SIGNS, BENDS, FORMS))
-    sentence = _contradiction(words, signs, bends, forms)
-    if sentence is not None:
-        expected, remedy = sentence
-        raise InputError(describe(where, expected, repr(text), remedy))
+    refusals = (  # whether words do not go together, what was expected and what to do
+        (len(set(words)) < len(words), "each word once", "take one out"),
+        (len(signs) > 1, "'increasing' or 'decreasing', since only a constant is both", "choose one"),
+        (len(bends) > 1, "'convex' or 'concave', since only a line is both", "write 'linear'"),
+        (len(forms) > 1, f"one of {sorted(forms)}, which exclude each other", "choose one"),
+        (
+            "smooth" in forms and len(words) > 1,
+            "'smooth' by itself, since every constrained curve is smooth too",
+            "leave 'smooth' out",
+        ),
+        (
+            bool(forms and bends),
+            "bends for curves alone, which lines and steps are not",
+            f"leave {''.join(forms)!r} or the bend out",
+        ),
+    )
+    for applies, expected, remedy in refusals:
+        if applies:
+            raise InputError(describe(where, expected, repr(text), remedy))
     sign, bend = (sum(values[word] for word in found) for values, found in ((SIGNS, signs), (BENDS, bends)))
     return Shape(sign, bend, next(iter(forms), ""))
-
-
-def _contradiction(words: list[str], signs: set[str], bends: set[str], forms: set[str]) -> tuple[str, str] | None:
-    """Return what was expected and what to do where words do not go together, None where they do."""
-    if len(set(words)) < len(words):
-        return "each word once", "take one out"
-    if len(signs) > 1:
-        return "'increasing' or 'decreasing', since only a constant is both", "choose one"
-    if len(bends) > 1:
-        return "'convex' or 'concave', since only a line is both", "write 'linear'"
-    if len(forms) > 1:
-        return f"one of {sorted(forms)}, which exclude each other", "choose one"
-    if "smooth" in forms and len(words) > 1:
-        return "'smooth' by itself, since every constrained curve is smooth too", "leave 'smooth' out"
-    if forms and bends:
-        return "bends for curves alone, which lines and steps are not", f"leave {min(forms)!r} or the bend out"
-    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,30 +128,6 @@ class TermCone:
         """Return increments (m, r) without what rounding puts on the wrong side of a sign."""
         sign = self.shape.sign
         return sign * np.maximum(sign * beta, 0.0) if sign else beta
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cone:
-    """The inequalities of all terms of a layout."""
-
-    layout: Layout
-    terms: tuple[TermCone, ...]
-
-    @classmethod
-    def of(cls, layout: Layout, shapes: Mapping[int, Shape]) -> Cone | None:
-        """Return the cone of the terms' shapes, by index; None where nothing is asked of any increment."""
-        if all(shape.is_free for shape in shapes.values()):
-            return None
-        given = ((ramps, shapes.get(term, Shape())) for term, ramps in enumerate(layout.ramps))
-        return cls(layout, tuple(TermCone.of(ramps, shape) for ramps, shape in given))
-
-    def inside(self, coefficients: Matrix) -> Matrix:
-        """Return coefficients (columns, outputs) without what rounding puts outside of a sign."""
-        return np.concatenate([term.inside(coefficients[place]) for term, place in self.parts()])
-
-    def parts(self) -> zip[tuple[TermCone, slice]]:
-        """Return the terms and their columns."""
-        return zip(self.terms, self.layout.slices, strict=True)
 
 
 def dense(product: object) -> Matrix:
@@ -285,14 +259,26 @@ class Face:
         return replace(known, covariances=blocks, traces=tuple(traces))
 
 
-class ConeSolver:
-    """Minimises ½βᵀHβ - bᵀβ in a cone, again and again with other H and b, starting from the last coordinates at 0."""
+class Cone:
+    """The inequalities of all terms, whose shapes are given by index, and the minima of ½βᵀHβ - bᵀβ within them.
 
-    def __init__(self, cone: Cone, outputs: int) -> None:
-        self.cone = cone
-        self.bound: Mask = np.concatenate([term.bound for term in cone.terms])
-        self.directions = csr_array(block_diag([term.directions for term in cone.terms]))
-        self.zeros = [np.zeros(cone.layout.size, dtype=np.bool_) for _ in range(outputs)]
+    ``zeros`` has the coordinates that were at 0 in the last minimum of each output, where the next search starts.
+    """
+
+    def __init__(self, layout: Layout, shapes: Mapping[int, Shape]) -> None:
+        self.layout = layout
+        self.terms = [TermCone.of(ramps, shapes.get(term, Shape())) for term, ramps in enumerate(layout.ramps)]
+        self.bound: Mask = np.concatenate([term.bound for term in self.terms])
+        self.directions = csr_array(block_diag([term.directions for term in self.terms]))
+        self.zeros = dict[int, Mask]()
+
+    def parts(self) -> zip[tuple[TermCone, slice]]:
+        """Return the terms and their columns."""
+        return zip(self.terms, self.layout.slices, strict=True)
+
+    def inside(self, coefficients: Matrix) -> Matrix:
+        """Return coefficients (columns, outputs) without what rounding puts outside of a sign."""
+        return np.concatenate([term.inside(coefficients[place]) for term, place in self.parts()])
 
     def minimum(
         self, output: int, gram: Matrix, strengths: Sequence[Vector], noise: float, pull: Vector, start: Vector
@@ -303,14 +289,15 @@ class ConeSolver:
         once while their number falls, else the last of them alone: block principal pivoting (Júdice and Pires, 1994),
         which ends at the one solution.
         """
-        layout = self.cone.layout
+        layout = self.layout
         hessian = layout.added(gram / noise, layout.precisions(strengths))
         moment = pull + hessian @ start
-        parts = ((term.directions, hessian[place, place]) for term, place in self.cone.parts())
+        parts = ((term.directions, hessian[place, place]) for term, place in self.parts())
         curvatures = [dense(directions.T @ block @ directions).diagonal() for directions, block in parts]
         roots = np.sqrt(np.maximum(np.concatenate(curvatures), np.finfo(float).tiny))
-        zero, fewest, patience = self.zeros[output], layout.size + 1, EXCHANGE_PATIENCE
-        face = Face(self.cone, zero, gram, strengths, noise)
+        zero = self.zeros.get(output, np.zeros(layout.size, dtype=np.bool_))
+        fewest, patience = layout.size + 1, EXCHANGE_PATIENCE
+        face = Face(self, zero, gram, strengths, noise)
         beta, gamma = face.minimum(moment)
         for _ in range(EXCHANGES):
             # negative coordinates, and those at 0 that would rather not be, beyond rounding
@@ -324,7 +311,7 @@ class ConeSolver:
             if patience < 0:
                 wrong[: int(np.flatnonzero(wrong)[-1])] = False
             zero = zero ^ wrong
-            face = Face(self.cone, zero, gram, strengths, noise)
+            face = Face(self, zero, gram, strengths, noise)
             beta, gamma = face.minimum(moment)
         self.zeros[output] = zero
         return beta, face.spread()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, lapack
+from scipy.sparse.linalg import SuperLU
 
 from sparsenam.convex.ramps import NEAREST_KNOTS, SPACING, PlacedRows, Ramps, distinct, place_ramps, slots
 from sparsenam.tables.sample import Matrix, Vector
@@ -300,7 +301,7 @@ class Posterior:
         self.layout, self.strengths, self.precisions = layout, strengths, layout.precisions(strengths)
         self.factor, self.scales = factorised(layout, gram, self.precisions, noise)
 
-    def solve(self, pull: Matrix, /) -> Matrix:
+    def solve(self, pull: Matrix) -> Matrix:
         """Return V times ``pull``, both (columns, r)."""
         scales = self.scales[:, None]
         return scales * cho_solve((self.factor, True), scales * pull, check_finite=False)
@@ -321,13 +322,7 @@ class Posterior:
         return Spread(tuple(blocks), np.array(freedom), tuple(traces), sizes)
 
 
-class Factor(Protocol):
-    """A factorised matrix."""
-
-    def solve(self, pull: Matrix, /) -> Matrix: ...
-
-
-def solved_by_output(factors: Sequence[Factor], pull: Matrix) -> Matrix:
+def solved_by_output(factors: Sequence[Posterior] | Sequence[SuperLU[np.float64]], pull: Matrix) -> Matrix:
     """Return H⁻¹ times ``pull``, both (columns, outputs), for a factorised H of each output, or one for all."""
     parts = [pull] if len(factors) == 1 else np.split(pull, pull.shape[1], axis=1)
     return np.hstack([factor.solve(part) for factor, part in zip(factors, parts, strict=True)])

@@ -21,7 +21,7 @@ from sparsenam.context import Context
 from sparsenam.convex.ramps import Ramps
 from sparsenam.families import Family
 from sparsenam.model import FittedCurve
-from sparsenam.smooth.constraints import Cone, ConeSolver, Shape, shape_function
+from sparsenam.smooth.constraints import Cone, Shape, shape_function
 from sparsenam.smooth.design import (
     Layout,
     Posterior,
@@ -186,13 +186,6 @@ class SmoothFit:
             shape_function(ramps, rises, self.shapes[term]) if term in self.shapes else ramps.curve(rises)
             for term, (ramps, rises) in enumerate(zip(self.ramps, self.parts, strict=True))
         ]
-
-    def scores(self, x: Matrix) -> Matrix:
-        """Return the scores, shape (rows, outputs), for x of shape (terms, rows); NaN where a term is absent."""
-        scores = np.tile(self.intercept, (x.shape[1], 1))
-        for curve, mean, cells in zip(self.functions(), self.mean_effects, x, strict=True):
-            scores += replace(curve, absent=mean)(cells)
-        return scores
 
     def resampled(self, layout: Layout) -> tuple[Matrix, Vector]:
         """Return coefficients and intercept of the same function, read off at other knots."""
@@ -360,7 +353,6 @@ def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None 
     It ends where the degrees of freedom rest, or steps no longer find a lower objective.
     """
     task, layout, failed = rows.task, rows.layout, 0
-    solver = None if cone is None else ConeSolver(cone, task.target.shape[1])
     reached = rows.first(before)
     if task.family.is_quadratic:
         rows = SquaredRows(rows, reached.point)
@@ -369,7 +361,7 @@ def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None 
     freedom, spreads = np.zeros(len(layout.ramps)), list[Spread]()
     for _ in range(len(freedoms), rows.most_steps):
         used = strengths
-        point, step, spreads = _stepped(rows, point, used, noise, solver)
+        point, step, spreads = _stepped(rows, point, used, noise, cone)
         freedom = np.mean([each.degrees_of_freedom for each in spreads], axis=0)
         strengths = updated_strengths(layout, used, spreads, point.coefficients, task.free_outputs)
         noise = rows.dispersion(point, float(freedom.sum()))
@@ -385,11 +377,11 @@ def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None 
 
 
 def _stepped(
-    rows: Rows, point: Point, strengths: Sequence[Vector], noise: float, solver: ConeSolver | None
+    rows: Rows, point: Point, strengths: Sequence[Vector], noise: float, cone: Cone | None
 ) -> tuple[Point, float, list[Spread]]:
     """Return where a Newton step leads, its length, and how uncertain the coefficients are there."""
     model = SecondOrder(rows.layout, rows.grams(point), strengths, noise)
-    if solver is None:
+    if cone is None:
         move, lift = rows.direction(model, point)
         spreads = [each.spread for each in model.posteriors]
     else:
@@ -397,7 +389,7 @@ def _stepped(
         pull = (pull - model.means * lift) / noise - model.prior_times(point.coefficients)
         grams = [gram.matrix for gram in model.grams] * (lift.size // len(model.grams))
         given = zip(grams, pull.T, point.coefficients.T, strict=True)
-        found = [solver.minimum(output, gram, strengths, noise, *each) for output, (gram, *each) in enumerate(given)]
+        found = [cone.minimum(output, gram, strengths, noise, *each) for output, (gram, *each) in enumerate(given)]
         move = np.stack([beta for beta, _ in found], axis=1) - point.coefficients
         lift = lift / model.totals - np.sum(model.means * move, axis=0)
         spreads = [spread for _, spread in found]

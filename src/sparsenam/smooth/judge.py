@@ -338,7 +338,6 @@ class WorkingProblem:
         self._bends, self._means = np.zeros((*shape, rows)), np.zeros((*shape, columns.count))
         self._by_rows = rows < columns.count
         self._sums = np.zeros((*shape, self.size, columns.count))  # Hessians, or their rows S
-        self._losses: Array | None = None  # where the last step ended
         self._floor = np.zeros(batches.size)  # of a row's curvature, as a share of the mean
         for group in groups.tolist():
             judge.theta.setdefault(group, np.zeros((judge.counts.size, problem.design.width, outputs)))
@@ -381,7 +380,6 @@ class WorkingProblem:
         self._weights, self._bends = self._weights[moves], self._bends[moves]
         self._floor = self._floor[moves]
         self._sums, self._means = self._sums[moves], self._means[moves]
-        self._losses = None if self._losses is None else self._losses[moves]
 
     def finish(self) -> list[Array]:
         """Return the scores of each batch, shape (rows, outputs); the judge keeps where the fits stand."""
@@ -442,19 +440,12 @@ class WorkingProblem:
     def length(self, prior: Prior, noise: Array, point: tuple[Array, Array], direction: tuple[Array, Array]) -> Array:
         """Return the first of 1, ½, ¼, … that does not raise Σ w loss/φ + ½ Σ θᵀPθ, or 0, shape (batches,)."""
 
-        def losses(steps: Array) -> Array:
-            found = self._family.loss(point[1] + steps[:, None, None] * direction[1], self._target)
-            return np.sum(self._weights * found, axis=1)
-
         def objectives(steps: Array) -> Array:
-            self._losses = losses(steps)
-            return self._losses / noise + prior.cost(point[0] + steps[:, None, None] * direction[0])
+            found = self._family.loss(point[1] + steps[:, None, None] * direction[1], self._target)
+            cost = prior.cost(point[0] + steps[:, None, None] * direction[0])
+            return np.sum(self._weights * found, axis=1) / noise + cost
 
-        known = losses(np.zeros(len(noise))) if self._losses is None else self._losses
-        steps = step_lengths(objectives, known / noise + prior.cost(point[0]), JUDGE_HALVINGS)
-        if not steps.all():
-            self._losses = None
-        return steps
+        return step_lengths(objectives, objectives(np.zeros(len(noise))), JUDGE_HALVINGS)
 
     def adapt(self, steps: Array) -> None:
         """Raise the least curvature of rows in batches whose last step (batches,) was 0, lower it in the others.

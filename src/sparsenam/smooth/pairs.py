@@ -19,7 +19,7 @@ from sparsenam.smooth.design import (
     CachedGrams,
     Posterior,
     RampDesign,
-    WeightedGram,
+    Spread,
     solved_by_output,
     updated_strengths,
 )
@@ -35,7 +35,6 @@ MOST_MEGABYTES = 200.0  # of the factor of one grid; two categories then have at
 SWEEPS = 15
 SETTLED = 0.005  # relative change of the degrees of freedom, twice in a row, at which the sweeps end
 CROWDED_NODES = 0.2  # share of its nodes used as degrees of freedom from which a pair gets more
-LEARNING = {1, 2, 3, 5, 8, 12, 20, 40, 60}  # updates of the mains in which their strengths are set anew
 
 Pair = tuple[int, int]
 
@@ -63,11 +62,14 @@ class MainsBlock:
     def __init__(self, task: SmoothProblem, mains: SmoothFit) -> None:
         self.layout, self.strengths, self.values = mains.layout, mains.strengths, mains.coefficients
         self.design = RampDesign(self.layout, task.x, task.weights)
-        self.freedom = float(mains.degrees_of_freedom.sum())
+        self.freedoms, self._spreads = mains.degrees_of_freedom, list[Spread]()
         self.fitted = self.design.times(self.values)
-        self._known, self._posteriors, self._noise = list[WeightedGram](), list[Posterior](), 1.0
-        self._updates, self._learns = 0, False
         self._grams = CachedGrams(self.design.weighted_gram)
+
+    @property
+    def freedom(self) -> float:
+        """The degrees of freedom of all."""
+        return float(self.freedoms.sum())
 
     def penalty(self) -> float:
         """Return ½ Σ βᵀPβ over all outputs."""
@@ -76,29 +78,22 @@ class MainsBlock:
 
     def update(self, partial: Matrix, weights: Matrix, noise: float) -> None:
         """Fit partial residuals (rows, outputs) under the strengths as they are; see `GridBlock.update`."""
-        grams = self._grams(weights)
-        # once pairs have taken what is theirs, the mains' smoothness hardly moves: a factor serves several sweeps
-        self._updates += 1
-        self._learns = self._known is not grams or self._updates in LEARNING
-        if self._learns:
-            self._posteriors = [Posterior(self.layout, gram.matrix, self.strengths, noise) for gram in grams]
-            self._known, self._noise = grams, noise
+        posteriors = [Posterior(self.layout, gram.matrix, self.strengths, noise) for gram in self._grams(weights)]
         weighted = weights.T * (partial - output_means(partial, weights))
-        self.values = solved_by_output(self._posteriors, self.design.transposed_times(weighted) / self._noise)
-        self.freedom = float(np.mean([each.spread.degrees_of_freedom.sum() for each in self._posteriors]))
+        self.values = solved_by_output(posteriors, self.design.transposed_times(weighted) / noise)
+        self._spreads = [each.spread for each in posteriors]
+        self.freedoms = np.mean([each.degrees_of_freedom for each in self._spreads], axis=0)
         self.fitted = self.design.times(self.values)
 
     def learn(self, free: int) -> None:
         """Take a step of Fellner and Schall at the coefficients as they are."""
-        if self._learns:
-            spreads = [each.spread for each in self._posteriors]
-            self.strengths = updated_strengths(self.layout, self.strengths, spreads, self.values, free)
+        self.strengths = updated_strengths(self.layout, self.strengths, self._spreads, self.values, free)
 
     def fit(self, intercept: Vector, noise: float) -> SmoothFit:
         """Return the mains as a fit, given the score (outputs,) at which all effects are at their means."""
-        means, count = self.design.means, len(self.layout.ramps)
-        start, freedom = intercept - means @ self.values, np.full(count, self.freedom / count)
-        return SmoothFit(self.layout, self.values, means, start, self.strengths, noise, freedom)
+        means = self.design.means
+        start = intercept - means @ self.values
+        return SmoothFit(self.layout, self.values, means, start, self.strengths, noise, self.freedoms)
 
 
 class PairModel:
@@ -109,14 +104,20 @@ class PairModel:
     """
 
     def __init__(
-        self, task: SmoothProblem, mains: SmoothFit, main_terms: NDArray[np.intp], levels: NDArray[np.bool_]
+        self,
+        task: SmoothProblem,
+        mains: SmoothFit,
+        main_terms: NDArray[np.intp],
+        levels: NDArray[np.bool_],
+        context: Context,
     ) -> None:
-        self.task, self.levels, self.noise = task, levels, 1.0
+        self.task, self.levels, self.context, self.noise = task, levels, context, 1.0
         functions, shaped = mains.functions(), list(mains.shapes)
         parts = [functions[index](task.x[main_terms[index]]) for index in shaped]
         self.held = np.sum([np.zeros_like(task.target), *parts], axis=0)
         self.held_freedom = float(mains.degrees_of_freedom[shaped].sum())
-        self.grids, self.intercept = dict[Pair, GridBlock](), mains.intercept
+        self.grids, self.counts = dict[Pair, GridBlock](), dict[Pair, tuple[int, int]]()
+        self.intercept = mains.intercept
         self.mains: MainsBlock | None = None
         moving = [index for index in range(main_terms.size) if index not in mains.shapes]
         if moving:
@@ -133,7 +134,29 @@ class PairModel:
         """Return a model whose blocks can be updated without changing these."""
         other = copy(self)
         other.mains, other.grids = copy(self.mains), {pair: copy(grid) for pair, grid in self.grids.items()}
+        other.counts = dict(self.counts)
         return other
+
+    def set_grid(self, pair: Pair, counts: tuple[int, int]) -> None:
+        """Give a pair a grid of so many intervals, with the values of the grid that it had."""
+        task, before = self.task, self.grids.get(pair)
+        parts = zip(pair, counts, strict=True)
+        first, second = (
+            GridAxis.of(task.x[term], task.weights, count, bool(self.levels[term])) for term, count in parts
+        )
+        generator = self.context.streams.generator(f"pair {pair} {counts}")
+        grid = GridBlock((first, second), (task.x[pair[0]], task.x[pair[1]]), task.target.shape[1], generator)
+        if before is not None:
+            grid.start_from(before, task.weights)
+        self.grids[pair], self.counts[pair] = grid, counts
+
+    def doubled(self, pair: Pair) -> tuple[int, int]:
+        """Return twice the intervals for a pair that uses many of its nodes, else the same."""
+        counts, grid = self.counts[pair], self.grids[pair]
+        used = np.count_nonzero(grid.mass(self.task.weights) > 0.5)
+        if grid.freedom <= CROWDED_NODES * max(used, 1):
+            return counts
+        return _capped(self.task, pair, (2 * counts[0], 2 * counts[1]), self.levels)
 
     @property
     def scores(self) -> Matrix:
@@ -226,24 +249,22 @@ def fit_pairs(
     levels
         Marks the terms that are codes of unordered levels, shape (terms,).
     """
-    model = PairModel(task, mains, main_terms, levels)
-    counts = {pair: _capped(task, pair, (FIRST_INTERVALS, FIRST_INTERVALS), levels) for pair in pairs}
-    model.grids = {pair: _grid(task, pair, counts[pair], levels, context) for pair in pairs}
+    model = PairModel(task, mains, main_terms, levels, context)
+    for pair in pairs:
+        model.set_grid(pair, _capped(task, pair, (FIRST_INTERVALS, FIRST_INTERVALS), levels))
     best = _swept(model, context)
     while True:
-        finer = {pair: _doubled(task, pair, counts[pair], model.grids[pair], levels) for pair in pairs}
-        if finer == counts or context.clock.passed(4.0 * best.seconds):
+        finer = {pair: counts for pair in pairs if (counts := model.doubled(pair)) != model.counts[pair]}
+        if not finer or context.clock.passed(4.0 * best.seconds):
             break
         coarse = model.copy()
-        for pair in pairs:
-            if finer[pair] != counts[pair]:
-                model.grids[pair] = _grid(task, pair, finer[pair], levels, context)
-                model.grids[pair].start_from(coarse.grids[pair], task.weights)
+        for pair, counts in finer.items():
+            model.set_grid(pair, counts)
         tried = _swept(model, context)
         if _criterion(task, tried, tried.noise) >= _criterion(task, best, tried.noise):
             model = coarse
             break
-        best, counts = tried, finer
+        best = tried
     return _finished(model, pairs, context)
 
 
@@ -316,29 +337,6 @@ def _capped(task: SmoothProblem, pair: Pair, wanted: tuple[int, int], levels: ND
         if has_room or found[longer] <= 2:
             return found[0], found[1]
         found[longer] //= 2
-
-
-def _doubled(
-    task: SmoothProblem, pair: Pair, counts: tuple[int, int], grid: GridBlock, levels: NDArray[np.bool_]
-) -> tuple[int, int]:
-    """Return twice the intervals for a pair that uses many of its nodes, else the same."""
-    used = np.count_nonzero(grid.mass(task.weights) > 0.5)
-    if grid.freedom <= CROWDED_NODES * max(used, 1):
-        return counts
-    return _capped(task, pair, (2 * counts[0], 2 * counts[1]), levels)
-
-
-def _grid(
-    task: SmoothProblem,
-    pair: Pair,
-    counts: tuple[int, int],
-    levels: NDArray[np.bool_],
-    context: Context,
-) -> GridBlock:
-    parts = zip(pair, counts, strict=True)
-    first, second = (GridAxis.of(task.x[term], task.weights, count, bool(levels[term])) for term, count in parts)
-    generator = context.streams.generator(f"pair {pair} {counts}")
-    return GridBlock((first, second), (task.x[pair[0]], task.x[pair[1]]), task.target.shape[1], generator)
 
 
 def _finished(model: PairModel, pairs: Sequence[Pair], context: Context) -> PairFit:

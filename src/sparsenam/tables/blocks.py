@@ -334,13 +334,8 @@ class RowSource:
 def blocks_of(X: object, columns: TargetColumns) -> ColumnBlocks | None:
     """Return the rows of a table that is read block by block; None for a table in memory.
 
-    Parameters
-    ----------
-    X
-        A Parquet file, a folder of them, a pattern such as ``"part-*.parquet"`` or a list of these; a dataset of
-        pyarrow; a table of Dask or Spark. All columns of the fit are in it, the target among them.
-    columns
-        Which of them are the target, the weights and the exposure.
+    X is a Parquet file, a folder of them, a pattern such as ``"part-*.parquet"`` or a list of these; a dataset of
+    pyarrow; or a table of Dask or Spark, with the ``columns`` among its own.
     """
     if isinstance(X, ColumnBlocks):
         if columns != X.columns:

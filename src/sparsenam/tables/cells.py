@@ -71,15 +71,13 @@ def _level_name(cell: object) -> str | None:
 
 def coded(name: str, stored: Literal["text", "levels"], texts: Sequence[str | None]) -> Cells:
     """Return text as codes into its distinct values, blanks around them aside; None and missing cells' marks are -1."""
-    distinct = list(dict.fromkeys(texts))
-    index_of = {text: index for index, text in enumerate(distinct)}
-    found = np.fromiter(map(index_of.__getitem__, texts), dtype=np.intp, count=len(texts))
-    stripped = ["" if text is None else text.strip() for text in distinct]
-    marks = {text for text, given in zip(stripped, distinct, strict=True) if given is not None and is_marker(text)}
-    values = tuple(dict.fromkeys(text for text in stripped if not is_marker(text)))
-    renumbered = {text: code for code, text in enumerate(values)}
-    new_codes = np.array([renumbered.get(text, -1) for text in stripped], dtype=np.intp)
-    return Cells(name, stored, codes=new_codes[found], values=values, markers=tuple(sorted(marks)))
+    stripped = {text: "" if text is None else text.strip() for text in dict.fromkeys(texts)}
+    values = tuple(dict.fromkeys(text for text in stripped.values() if not is_marker(text)))
+    places = {value: code for code, value in enumerate(values)}
+    code_of = {given: places.get(text, -1) for given, text in stripped.items()}
+    codes = np.fromiter(map(code_of.__getitem__, texts), dtype=np.intp, count=len(texts))
+    marks = {text for given, text in stripped.items() if given is not None and is_marker(text)}
+    return Cells(name, stored, codes=codes, values=values, markers=tuple(sorted(marks)))
 
 
 def some_rows(cells: Cells, rows: slice | NDArray[np.intp]) -> Cells:

@@ -151,28 +151,13 @@ class TableEncoder:
         """Index of each term's column, shape (terms,)."""
         return np.array([term.column for term in self.terms], dtype=np.intp)
 
-    def table(self) -> list[dict[str, object]]:
-        """Return one record for each column: its kind, missing cells, levels, terms, and a description."""
-        terms, described = [list[str]() for _ in self.columns], descriptions(self.columns)
-        for term in self.terms:
-            terms[term.column].append(term.name)
-        return [
-            {
-                "column": column.name,
-                "kind": "identifier" if column.is_identifier else column.kind,
-                "missing": column.n_missing,
-                "levels": list(column.levels),
-                "pooled": list(column.pooled),
-                "terms": terms[index],
-                "description": described[index],
-            }
-            for index, column in enumerate(self.columns)
-        ]
-
     def __str__(self) -> str:
-        rows = [[str(row[field]) for field in ("column", "kind", "description")] for row in self.table()]
-        width, kinds = (max((len(row[place]) for row in rows), default=0) for place in (0, 1))
-        lines = [f"{name:<{width}}  {kind:<{kinds}}  {description}" for name, kind, description in rows]
+        kinds = ["identifier" if column.is_identifier else column.kind for column in self.columns]
+        width, of_kind = (max(map(len, texts), default=0) for texts in (self.names, kinds))
+        lines = [
+            f"{name:<{width}}  {kind:<{of_kind}}  {description}"
+            for name, kind, description in zip(self.names, kinds, descriptions(self.columns), strict=True)
+        ]
         return "\n".join([f"{len(self.columns)} column(s) became {len(self.terms)} term(s)", *lines])
 
     def readings(self, frame: Frame) -> list[Reading]:

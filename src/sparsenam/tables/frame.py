@@ -70,9 +70,17 @@ class Frame:
 
 def read_table(X: object, *, estimator_name: str, least_rows: int) -> Frame:
     """Return the columns of any table; raise one clear sentence when it is not a table of this size."""
-    if isinstance(X, Frame):
-        _check_size(X.rows, len(X.columns), estimator_name, least_rows)
-        return X
+    frame = X if isinstance(X, Frame) else _read(X)
+    rows, width = frame.shape
+    # scikit-learn's messages, which its users and its checks know
+    amount, least = ("0 feature(s)", 1) if width < 1 else (f"{rows} sample(s)", least_rows)
+    if width < 1 or rows < least_rows:
+        required = f"a minimum of {least} is required by {estimator_name}"
+        raise InputError(f"Found array with {amount} (shape=({rows}, {width})) while {required}.")
+    return frame
+
+
+def _read(X: object) -> Frame:
     try:
         table = narwhals_of(X)
         library, kind = type(X).__module__.partition(".")[0], type(X).__name__
@@ -87,38 +95,31 @@ def read_table(X: object, *, estimator_name: str, least_rows: int) -> Frame:
             remedy = "give a table of one column (Reshape your data)"
             raise InputError(describe("X", "a table", "Expected 2D array, got 1D array instead", remedy))
         if table is not None:
-            return _read_frame(table, estimator_name, least_rows)
+            return _read_frame(table)
     except DuplicateError as error:
         raise _duplicates(X) from error
-    return _read_array(X, estimator_name, least_rows)
+    array = _two_dimensional(X)
+    names = tuple(f"x{index}" for index in range(array.shape[1]))
+    if array.dtype.kind in "fiu":
+        return _frame_of_numbers(names, False, array)
+    return Frame(names, False, len(array), tuple(map(from_array, names, array.T)))
 
 
-def _read_frame(table: DataFrame, estimator_name: str, least_rows: int) -> Frame:
+def _read_frame(table: DataFrame) -> Frame:
     names: list[object] = list(table.columns)  # pandas allows names that are no text
-    rows, width = table.shape
-    _check_size(rows, width, estimator_name, least_rows)
     texts = [isinstance(name, str) for name in names]
-    if any(texts) and not all(texts):
+    named = any(texts)
+    if named and not all(texts):
         other = names[texts.index(False)]
         got = f"{other!r} of type {type(other).__name__}"
         raise InputError(describe("X", "column names that are all text", got, "rename the columns as text"))
-    labels = tuple(str(name) if texts[0] else f"x{index}" for index, name in enumerate(names))
+    labels = tuple(str(name) if named else f"x{index}" for index, name in enumerate(names))
     wide = (nw.Int128, nw.UInt128)  # NumPy has no such
     if all(kind.is_float() or (kind.is_integer() and not isinstance(kind, wide)) for kind in table.schema.values()):
         array = table.to_numpy()  # in a small part of the time of one column after the other
         if array.dtype.kind in "fiu":
-            return _frame_of_numbers(labels, texts[0], array)
-    return Frame(labels, texts[0], rows, tuple(map(read_series, labels, table.iter_columns())))
-
-
-def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
-    array = _two_dimensional(X)
-    rows, width = array.shape
-    _check_size(rows, width, estimator_name, least_rows)
-    names = tuple(f"x{index}" for index in range(width))
-    if array.dtype.kind in "fiu":
-        return _frame_of_numbers(names, False, array)
-    return Frame(names, False, rows, tuple(map(from_array, names, array.T)))
+            return _frame_of_numbers(labels, named, array)
+    return Frame(labels, named, len(table), tuple(map(read_series, labels, table.iter_columns())))
 
 
 def _frame_of_numbers(names: tuple[str, ...], named: bool, array: Array) -> Frame:
@@ -168,14 +169,6 @@ def _as_array(X: object) -> Array:
 
 def _is_masked(X: object) -> TypeGuard[np.ma.MaskedArray[tuple[int, ...], np.dtype[np.generic]]]:
     return isinstance(X, np.ma.MaskedArray)
-
-
-def _check_size(rows: int, width: int, estimator_name: str, least_rows: int) -> None:
-    # scikit-learn's messages, which its users and its checks know
-    amount, least = ("0 feature(s)", 1) if width < 1 else (f"{rows} sample(s)", least_rows)
-    if width < 1 or rows < least_rows:
-        required = f"a minimum of {least} is required by {estimator_name}"
-        raise InputError(f"Found array with {amount} (shape=({rows}, {width})) while {required}.")
 
 
 def _duplicates(X: object) -> InputError:

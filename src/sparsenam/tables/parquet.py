@@ -208,11 +208,11 @@ def _ranges(
     with _readable():
         pieces = list(_pieces(dataset, schema))
         for number in numbers:
-            start, stop, before, found = number * height, (number + 1) * height, 0, list[pa.RecordBatch]()
+            start, found = number * height, list[pa.RecordBatch]()
             for rows, read in pieces:
-                if before < stop and before + rows > start:
-                    found += _between(read(), start - before, stop - before)
-                before += rows
+                if -height < start < rows:
+                    found += _between(read(), start, start + height)
+                start -= rows
             yield number, pa.Table.from_batches(found, schema=schema)
 
 

@@ -21,7 +21,7 @@ from sparsenam.errors import (
     describe,
 )
 from sparsenam.tables.columns import SPREAD_ROUNDING
-from sparsenam.tables.frame import CELLS_AT_ONCE, limited
+from sparsenam.tables.frame import limited
 
 ULPS = 8.0  # of a value: what a sum or a product that should be constant may be off by
 
@@ -167,13 +167,11 @@ def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> l
 def _projections(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> Matrix:
     """Return the products of scaled columns with random vectors, the first not below 0, shape (chosen, vectors)."""
     random = np.random.default_rng(0).normal(size=(columns.shape[0], PROJECTIONS))
-    products, step = np.zeros((len(chosen), PROJECTIONS)), max(1, CELLS_AT_ONCE // max(columns.shape[0], 1))
-    for start in range(0, len(chosen), step):
-        across = _scaled(columns, np.array(chosen[start : start + step]), scaling)
-        absent = np.isnan(across)
-        across[absent] = 0.0
-        counts = np.maximum(columns.shape[0] - absent.sum(axis=1), 1)
-        products[start : start + step] = across @ random / np.sqrt(counts)[:, None]
+    products = np.zeros((len(chosen), PROJECTIONS))
+    for product, column in zip(products, chosen, strict=True):
+        values = (columns[:, column] - scaling.center[column]) / scaling.scale[column]
+        present = ~np.isnan(values)
+        product[:] = np.where(present, values, 0.0) @ random / np.sqrt(max(np.count_nonzero(present), 1))
     return products * np.where(products[:, :1] < 0, -1.0, 1.0)  # a column and its negative are one
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from sparsenam.context import Streams
 from sparsenam.training.network import TrainingPlan
 from sparsenam.training.problem import Gradient, Problem, proximal_step, with_norms
 from sparsenam.training.solvers import Memory, Solver
-from sparsenam.training.state import Diverged, Epoch, Parameters, deactivated, require_finite, zero_groups
+from sparsenam.training.state import Epoch, diverged, require_finite, zero_groups
 
 # an epoch's mean loss above this many times that of the empty model, or of the start, is divergence:
 # raw columns of large numbers start far above the former and come down
@@ -34,9 +33,9 @@ def train(
     The batches of each epoch come from a separate random stream, so that going on from a stored epoch gives the
     same numbers as never having stopped. A group that becomes zero is dropped from the computation at once.
     """
-    parameters, memories, solver = start.parameters, start.memories, plan.solver
+    parameters, memories, number, solver = start.parameters, start.memories, start.number, plan.solver
+    theta, intercept = parameters.of_active, parameters.intercept
     problem = problem.restricted_to(parameters.active)
-    number = start.number
     null_loss, first_loss = max(_null_loss(problem), 1e-6), None
     while True:
         noise = _noise(problem, streams, number)
@@ -48,24 +47,24 @@ def train(
             if part is not latest:  # groups may have become zero since the epoch began
                 shuffled, latest = _of_terms(part, problem.terms), part
             rate = plan.rate(number + min(1.0, batch / expected))
-            smooth = shuffled.gradient(parameters.theta, parameters.intercept, rows, noise)
-            parameters, memories = _step(shuffled, solver, parameters, memories, smooth, rate, number + 1)
+            smooth = shuffled.gradient(theta, intercept, rows, noise)
+            theta, intercept, memories = _step(shuffled, solver, theta, intercept, memories, smooth, rate, number + 1)
             losses.append(smooth.loss)
             first_loss = smooth.loss if first_loss is None else first_loss
-            zero = zero_groups(problem, parameters) if solver.proximal else None
+            zero = zero_groups(problem, theta) if solver.proximal else None
             if zero is not None and zero.any():
-                active = np.flatnonzero(~zero)
-                parameters = deactivated(parameters, zero)
-                memories = (memories[0].take(torch.as_tensor(active)), memories[1])
-                problem, shuffled = problem.restricted_to(active), shuffled.restricted_to(active)
+                parameters, alive = parameters.moved(theta, intercept, zero), np.flatnonzero(~zero)
+                theta = parameters.of_active
+                memories = memories[0].take(torch.as_tensor(alive)), memories[1]
+                problem, shuffled = problem.restricted_to(alive), shuffled.restricted_to(alive)
             if out_of_time():
                 whole = batch + 1 >= expected
                 break
         number += 1
         if np.mean(losses) > HOPELESS * max(null_loss, first_loss or 0.0):
-            largest = int(np.argmax(problem.norms(parameters.theta)))
-            raise Diverged(number, rate, largest if parameters.active.size else None)
-        penalty = problem.penalty_value(parameters.theta)
+            largest = int(np.argmax(problem.norms(theta)))
+            raise diverged(problem, number, rate, largest if problem.terms.size else None)
+        parameters, penalty = parameters.moved(theta, intercept), problem.penalty_value(theta)
         yield Epoch(number, float(np.mean(losses)), penalty, parameters, memories, rate, whole=whole)
 
 
@@ -78,24 +77,25 @@ def _null_loss(problem: Problem) -> float:
 def _step(
     problem: Problem,
     solver: Solver,
-    parameters: Parameters,
+    theta: Tensor,
+    intercept: Tensor,
     memories: tuple[Memory, Memory],
     smooth: Gradient,
     rate: float,
     epoch: int,
-) -> tuple[Parameters, tuple[Memory, Memory]]:
-    gradient = smooth.theta if solver.proximal else smooth.theta + _subgradient(problem, parameters.theta)
+) -> tuple[Tensor, Tensor, tuple[Memory, Memory]]:
+    gradient = smooth.theta if solver.proximal else smooth.theta + _subgradient(problem, theta)
     move = solver.rule(gradient, memories[0])
     step = rate * move.metric
-    theta = parameters.theta - step * move.direction
+    theta = theta - step * move.direction
     require_finite(problem, smooth.loss, theta, epoch, rate)
     if solver.proximal:
         theta = proximal_step(problem, theta, step)
     of_intercept = solver.rule(smooth.intercept[None], memories[1])
-    intercept = parameters.intercept - (rate * of_intercept.metric * of_intercept.direction)[0]
+    intercept = intercept - (rate * of_intercept.metric * of_intercept.direction)[0]
     # another kind of processor rounds differently, and a group that is zero must be so for all
     theta, intercept = problem.processes.agreed(theta, intercept)
-    return replace(parameters, theta=theta, intercept=intercept), (move.memory, of_intercept.memory)
+    return theta, intercept, (move.memory, of_intercept.memory)
 
 
 def _subgradient(problem: Problem, theta: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch
     """
     parameters = start.parameters
     problem = problem.restricted_to(parameters.active)
-    current = _point(parameters.theta, parameters.intercept)
+    current = _point(parameters.of_active, parameters.intercept)
     ahead, momentum, step, number = current, 1.0, 1.0, start.number
     moved, rest = start.memories
     if moved.tensors:
@@ -164,14 +164,12 @@ def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch
         ahead = reached if restart else reached + (momentum - 1.0) / following * (reached - current)
         momentum, current = following, reached
         theta, intercept = _parts(problem, current)
-        parameters = replace(parameters, theta=theta, intercept=intercept)
-        zero = zero_groups(problem, parameters)
+        penalty, zero = problem.penalty_value(theta), zero_groups(problem, theta)
+        parameters = parameters.moved(theta, intercept, zero)
         if zero.any():
             kept = torch.as_tensor(np.append(np.repeat(~zero, theta.shape[1]), np.ones(intercept.numel(), np.bool_)))
-            parameters = deactivated(parameters, zero)
             problem = problem.restricted_to(np.flatnonzero(~zero))
             current, ahead = current[kept], ahead[kept]
-        penalty = problem.penalty_value(parameters.theta)
         step *= STEP_GROWTH if sure else 1.0
         scalars = torch.tensor([[momentum, step]], dtype=ahead.dtype)
         memories = Memory(1, (ahead[None],)), Memory(1, (scalars,))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from sklearn.base import BaseEstimator
 
-from sparsenam.codec import Bounds, Count, Positive, Size, Via
+from sparsenam.codec import Bounds, Count, Positive, Size
 from sparsenam.errors import InputError, MissingTorchError, check_number, check_whole, check_word, describe
 from sparsenam.networks import Hidden, check_hidden
 from sparsenam.penalties import Penalty
@@ -20,7 +20,6 @@ from sparsenam.training.solvers import SOLVERS, Schedule, Solver, as_schedule
 if TYPE_CHECKING:
     import torch
 
-History = list[dict[str, float | int | None]]
 Loss = Annotated[float, Bounds(-1e308, math.inf)]  # before the first epoch it is infinite
 Penalize = Literal["subnetwork", "output", "function"]
 
@@ -40,15 +39,13 @@ class HistoryEntry:
     rate: Size
     seconds: Size
 
+    @property
+    def observed(self) -> float:
+        """What early stopping observes: the held-out loss where there is one, else the objective."""
+        return self.loss + self.penalty if self.validation is None else self.validation
 
-StoredHistory = Annotated[
-    History,
-    Via(
-        tuple[HistoryEntry, ...],
-        lambda history: tuple(HistoryEntry(**entry) for entry in history),
-        lambda entries: [asdict(entry) for entry in entries],
-    ),
-]
+
+History = list[HistoryEntry]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -44,8 +44,8 @@ class Problem:
 
     ``x`` is (terms, rows), ``target`` (rows, outputs), ``weights`` (rows,) with mean 1. ``terms`` are the indices of
     this problem's terms among the ``n_terms`` that the penalty sees; ``group`` are the columns of θ whose norm is
-    penalised. Where there is a ``source``, its rows are trained on, and those in memory are a sample of them. Several
-    ``processes`` share the rows of every sum.
+    penalised; ``names`` are those of the terms, for errors. Where there is a ``source``, its rows are trained on, and
+    those in memory are a sample of them. Several ``processes`` share the rows of every sum.
     """
 
     bank: SubnetBank
@@ -61,6 +61,7 @@ class Problem:
     regularizers: Regularizers = NO_REGULARIZERS
     source: TrainingBlocks | None = None
     processes: Processes = ALONE
+    names: Mapping[int, str] = field(default_factory=dict[int, str])
 
     @property
     def n_rows(self) -> int:
@@ -136,21 +137,23 @@ class Problem:
 
     def value(self, theta: Tensor, intercept: Tensor) -> float:
         """Return the smooth part on all rows, without dropout."""
-        settings, total, n_rows = self.regularizers, 0.0, 0
+        total, n_rows = 0.0, 0
         with torch.no_grad():
             for part in self.parts():
-                total += sum(part._losses_of(theta, intercept, chunk) for chunk in part._chunks(slice(0, part.n_rows)))
+                for chunk in part._chunks(slice(0, part.n_rows)):
+                    effects = part._effects(theta, chunk, None)
+                    total += float(part._loss(intercept + effects.sum(0), effects, chunk))
                 n_rows += part.n_rows
         if not self.processes.alone:
             total = float(self.processes.total(torch.tensor([total], dtype=torch.float64, device=theta.device))[0])
-        return total / n_rows + 0.5 * settings.weight_decay * float(theta.square().sum())
+        return total / n_rows + 0.5 * self.regularizers.weight_decay * float(theta.square().sum())
 
-    def _losses_of(self, theta: Tensor, intercept: Tensor, rows: slice) -> float:
-        effects, penalty = self._effects(theta, rows, None), self.regularizers.output_penalty
-        losses = self.family.loss(intercept + effects.sum(0), self.target[rows])
+    def _loss(self, scores: Tensor, effects: Tensor, rows: slice) -> Tensor:
+        """Return the weighted sum of the rows' losses, and of the squares of their effects where these cost."""
+        losses, penalty = self.family.loss(scores, self.target[rows]), self.regularizers.output_penalty
         if penalty > 0:
             losses = losses + penalty / self.n_terms * effects.square().sum(2).sum(0)
-        return float((losses * self.weights[rows]).sum())
+        return (losses * self.weights[rows]).sum()
 
     def _gradient_of_parts(self, theta: Tensor, intercept: Tensor) -> Gradient:
         total, n_rows = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept)), 0
@@ -173,19 +176,17 @@ class Problem:
             mask = Dropout(settings.feature_dropout, noise).mask(heard[:, :, :1])
             heard = heard * mask
         scores = intercept + heard.sum(0)
-        loss = (self.family.loss(scores, target) * weights).sum() / n_rows
+        loss = float(self._loss(scores, effects.detach(), rows) / n_rows)
         by_score = self.family.gradient(scores, target) * (weights / n_rows)[:, None]
         by_effect = by_score.expand(effects.shape) if mask is None else by_score * mask
         if settings.output_penalty > 0:
             factor = settings.output_penalty / (n_rows * self.n_terms)
-            weighted = effects.detach() * weights[:, None]
-            loss = loss + factor * (weighted * effects.detach()).sum()
-            by_effect = by_effect + 2.0 * factor * weighted
+            by_effect = by_effect + 2.0 * factor * effects.detach() * weights[:, None]
         (by_theta,) = torch.autograd.grad(effects, leaf, by_effect)
         padding = self.bank.padding()
         if padding is not None:
             by_theta = by_theta.masked_fill(torch.as_tensor(padding, device=by_theta.device), 0.0)
-        return Gradient(float(loss), by_theta, by_score.sum(0))
+        return Gradient(loss, by_theta, by_score.sum(0))
 
     def _effects(self, theta: Tensor, rows: slice, dropout: Dropout | None) -> Tensor:
         if isinstance(self.bank, UnitFunctions):

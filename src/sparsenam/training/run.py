@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from sparsenam.context import Context
-from sparsenam.errors import DivergenceError, InputError, describe
+from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.families.custom import CustomFamily, evaluated, trial_rows
 from sparsenam.networks import SubnetBank
@@ -25,12 +23,11 @@ from sparsenam.networks.stacked import UnitFunctions
 from sparsenam.penalties import Penalty
 from sparsenam.tables import PreparedSample
 from sparsenam.training.loop import descend, train
-from sparsenam.training.network import History, Network, Penalize, Regularizers, TrainingPlan
+from sparsenam.training.network import History, HistoryEntry, Network, Penalize, Regularizers, TrainingPlan
 from sparsenam.training.problem import Problem, proximal_step
 from sparsenam.training.processes import Processes, joined_processes
 from sparsenam.training.rows import TrainingBlocks
 from sparsenam.training.state import (
-    Diverged,
     Epoch,
     Journal,
     Parameters,
@@ -101,10 +98,7 @@ def train_network(
             restricted = held_out.restricted_to(parameters.active)
             return replace(restricted, bank=plain_bank, regularizers=Regularizers()).value(plain, intercept)
 
-        try:
-            outcome = run(training, start, plan, context, stage, None if held_out is None else validate)
-        except Diverged as diverged:
-            raise _divergence(objective.prepared, diverged) from diverged
+        outcome = run(training, start, plan, context, stage, None if held_out is None else validate)
         if not outcome.converged:
             warnings.warn(
                 f"The fit stopped after {len(outcome.history)} iterations with stationarity "
@@ -118,7 +112,7 @@ def train_network(
             theta=plain.double().cpu().numpy(),
             active=outcome.parameters.active,
             intercept=intercept.double().cpu().numpy(),
-            norms=problem.norms(outcome.parameters.complete()),
+            norms=problem.norms(outcome.parameters.theta),
             outcome=outcome,
         )
 
@@ -189,6 +183,7 @@ def _pose(
         n_terms=prepared.n_terms,
         regularizers=network.regularizers,
         source=objective.rows,
+        names=dict(zip(prepared.terms.tolist(), prepared.names, strict=True)),
     )
     if first_intercept is None:
         first_intercept = family.best_constant(prepared.target, prepared.weights)
@@ -228,21 +223,9 @@ def _plain(problem: Problem, parameters: Parameters) -> tuple[SubnetBank, Tensor
     """Return bank, θ and intercept of the active terms with unit functions folded into plain ones."""
     active = problem.restricted_to(parameters.active)
     if not isinstance(active.bank, UnitFunctions):
-        return active.bank, parameters.theta, parameters.intercept
-    theta = active.bank.unwrap(parameters.theta, active.x, active.weights)
-    with torch.no_grad():
-        shares = (active.weights / active.weights.sum())[None, :, None]
-        means = (shares * active.bank.inner.effects(theta, active.x)).sum((0, 1))
-    return active.bank.inner, theta, parameters.intercept - means
-
-
-def _divergence(prepared: PreparedSample, diverged: Diverged) -> DivergenceError:
-    names = dict(zip(prepared.terms.tolist(), prepared.names, strict=True))
-    where = "the intercept" if diverged.term is None else f"column {names[diverged.term]!r}"
-    return DivergenceError(
-        f"Training diverged in epoch {diverged.epoch} at learning rate {diverged.rate:g}, "
-        f"first in {where}: lower learning_rate or standardize the columns."
-    )
+        return active.bank, parameters.of_active, parameters.intercept
+    theta, beyond = active.bank.unwrap(parameters.of_active, active.x, active.weights)
+    return active.bank.inner, theta, parameters.intercept - beyond
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -285,16 +268,16 @@ def run(
 
     ``stage`` names the training in the resume file, where a fit has one.
     """
-    first = Epoch(0, float("inf"), 0.0, start)
-    journal, kept = Journal(first, first, []), context.recall(stage)
-    basis = "" if context.resume is None else _basis(problem, start)
-    if kept is not None and kept.facts.get("basis") == basis:
+    first, kept = Epoch(0, float("inf"), 0.0, start), context.recall(stage)
+    journal = Journal(first, first, [], "" if context.resume is None else _basis(problem, start))
+    if kept is not None and kept.facts.get("basis") == journal.basis:
         with context.reading(stage):
             journal = read_journal(kept, start, plan.solver)
     journals = _journals(problem, journal, plan, context, validate)
     if context.resume is not None:
-        journals = stored(journals, context, stage, basis)
-    (journal,) = deque(chain([journal], journals), maxlen=1)
+        journals = stored(journals, context, stage)
+    for journal in journals:  # noqa: B007 - the last one counts
+        pass
     chosen = journal.last if validate is None else journal.best
     if context.clock.passed():  # measuring takes a pass over all rows, for which there is no time
         return Outcome(chosen.parameters, journal.history, None, True)
@@ -322,7 +305,7 @@ def measure_stationarity(problem: Problem, parameters: Parameters, step: float) 
     """
     step = min(max(step, 1e-8), 1e-3)
     exact = replace(problem, x=problem.x.double(), target=problem.target.double(), weights=problem.weights.double())
-    theta = parameters.complete().double()
+    theta = parameters.theta.double()
     smooth = exact.gradient(theta, parameters.intercept.double())
     moved = proximal_step(exact, theta - step * smooth.theta, step)
     by_theta = float((theta - moved).abs().max()) / step if theta.numel() else 0.0
@@ -337,52 +320,33 @@ def _journals(
     clock, searches_step = context.clock, plan.solver.searches_step
     stopping = EarlyStopping(plan.patience, plan.tol)
     # a resumed training has as much patience left as it had
-    stalled = any([stopping.observe(_observed(entry)) for entry in history]) and not searches_step
+    stalled = any([stopping.observe(entry.observed) for entry in history]) and not searches_step
     while not journal.finished and last.number < plan.max_epochs:
-        for epoch in () if stalled else _epochs(problem, last, plan, context):
+        if searches_step:
+            epochs = descend(problem, last, plan.solver.accelerated)
+        else:
+            epochs = train(problem, last, plan, context.streams, clock.passed)
+        for epoch in () if stalled else epochs:
             validation = None if validate is None else validate(epoch.parameters)
             last = replace(epoch, validation=validation, seconds=clock.elapsed())
             note = f"loss {last.loss:.4g}, {last.n_active} terms"
             context.progress.report("train", last.number, plan.max_epochs, note)
             if validation is not None and (best.validation is None or validation < best.validation):
                 best = last
-            history.append(_numbers(last))
-            yield Journal(last, best, history)
+            numbers = last.number, last.loss, last.penalty, validation, last.n_active, last.rate, last.seconds
+            history.append(HistoryEntry(*numbers))
+            yield Journal(last, best, history, journal.basis)
             if searches_step:
                 converged = last.stationarity is not None and last.stationarity <= plan.tol
             else:
-                converged = stopping.observe(_observed(history[-1]))
+                converged = stopping.observe(history[-1].observed)
             if converged or last.number >= plan.max_epochs or clock.passed():
                 break
         if last.number >= plan.max_epochs or clock.passed():
             return
         again = reactivated(problem, last.parameters, max(last.rate, 1e-6)) if plan.solver.proximal else None
         if again is None:
-            yield Journal(last, best, history, finished=True)
+            yield Journal(last, best, history, journal.basis, finished=True)
             return
         last = Epoch(last.number, last.loss, last.penalty, again)
         stopping.waited, stalled = 0, False
-
-
-def _epochs(problem: Problem, start: Epoch, plan: TrainingPlan, context: Context) -> Iterator[Epoch]:
-    if plan.solver.searches_step:
-        return descend(problem, start, plan.solver.accelerated)
-    return train(problem, start, plan, context.streams, context.clock.passed)
-
-
-def _numbers(epoch: Epoch) -> dict[str, float | int | None]:
-    return {
-        "epoch": epoch.number,
-        "loss": epoch.loss,
-        "penalty": epoch.penalty,
-        "validation": epoch.validation,
-        "terms": epoch.n_active,
-        "rate": epoch.rate,
-        "seconds": epoch.seconds,
-    }
-
-
-def _observed(entry: dict[str, float | int | None]) -> float:
-    """Return the number that early stopping observes in an entry of the history."""
-    validation = entry["validation"]
-    return (entry["loss"] or 0.0) + (entry["penalty"] or 0.0) if validation is None else validation

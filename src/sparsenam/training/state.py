@@ -15,8 +15,8 @@ from torch import Tensor
 from sparsenam.codec import Count, Indices, Matrix, Size, Vector, Via, pack, unpack
 from sparsenam.container import is_object
 from sparsenam.context import Context, StageResult
-from sparsenam.errors import require
-from sparsenam.training.network import Loss, StoredHistory
+from sparsenam.errors import DivergenceError, require
+from sparsenam.training.network import History, Loss
 from sparsenam.training.problem import Problem, proximal_step
 from sparsenam.training.solvers import Memory, Solver
 
@@ -39,25 +39,31 @@ Remembered = Annotated[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameters:
-    """θ of the active terms, shape (active, size), and the intercept, shape (outputs,).
+    """θ of all terms, shape (terms, size), the intercept, shape (outputs,), and which terms are active.
 
-    ``last`` holds the parameters of all terms, shape (terms, size), as they were when the group of each became zero.
+    Those that are not have the parameters with which their group became zero.
     """
 
     theta: Weights
     intercept: Annotated[Tensor, Via(Vector, as_numpy, torch.as_tensor)]
     active: Indices
-    last: Weights
 
     @classmethod
     def starting_from(cls, theta: Tensor, intercept: Tensor) -> Self:
-        return cls(theta, intercept, np.arange(theta.shape[0]), theta.clone())
+        return cls(theta, intercept, np.arange(theta.shape[0]))
 
-    def complete(self) -> Tensor:
-        """Return the parameters of all terms, shape (terms, size)."""
-        complete = self.last.clone()
-        complete[torch.as_tensor(self.active)] = self.theta
-        return complete
+    @property
+    def of_active(self) -> Tensor:
+        """θ of the active terms, shape (active, size)."""
+        return self.theta[torch.as_tensor(self.active)]
+
+    def moved(self, theta: Tensor, intercept: Tensor, zero: NDArray[np.bool_] | None = None) -> Self:
+        """Return the parameters with these of the active terms, of which those in the mask ``zero`` are so no more."""
+        complete = self.theta.clone()
+        complete[torch.as_tensor(self.active)] = theta
+        return replace(
+            self, theta=complete, intercept=intercept, active=self.active if zero is None else self.active[~zero]
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,39 +86,28 @@ class Epoch:
         return int(self.parameters.active.size)
 
 
-class Diverged(Exception):  # noqa: N818 - carries numbers to where the name of the term is known
-    """Training left the finite numbers at this epoch and rate, first in this term; None is the intercept."""
-
-    def __init__(self, epoch: int, rate: float, term: int | None) -> None:
-        super().__init__(f"epoch {epoch}, rate {rate:g}, term {term}")
-        self.epoch, self.rate, self.term = epoch, rate, term
+def diverged(problem: Problem, epoch: int, rate: float, term: int | None) -> DivergenceError:
+    """Return the error for a training that left the finite numbers, first in this term; None is the intercept."""
+    where = "the intercept" if term is None else f"column {problem.names.get(term, term)!r}"
+    return DivergenceError(
+        f"Training diverged in epoch {epoch} at learning rate {rate:g}, first in {where}: "
+        "lower learning_rate or standardize the columns."
+    )
 
 
 def require_finite(problem: Problem, loss: float, theta: Tensor, epoch: int, rate: float) -> None:
-    """Raise `Diverged` when the loss or the norm of θ (or of its gradient) is not finite."""
+    """Raise `DivergenceError` when the loss or the norm of θ (or of its gradient) is not finite."""
     flat = theta.flatten()
     if np.isfinite(loss) and bool(torch.isfinite(flat.dot(flat))):
         return
     bad = ~torch.isfinite(theta.square().sum(1))
-    term = int(problem.terms[int(bad.int().argmax())]) if bool(bad.any()) else None
-    raise Diverged(epoch, rate, term)
+    raise diverged(problem, epoch, rate, int(problem.terms[int(bad.int().argmax())]) if bool(bad.any()) else None)
 
 
-def zero_groups(problem: Problem, parameters: Parameters) -> NDArray[np.bool_]:
-    """Return which active terms have a group of exactly zero, shape (active,)."""
-    largest = parameters.theta[:, problem.group].abs().amax(dim=1)  # five times as fast as any
+def zero_groups(problem: Problem, theta: Tensor) -> NDArray[np.bool_]:
+    """Return which of the problem's terms have a group of exactly zero, shape (terms,)."""
+    largest = theta[:, problem.group].abs().amax(dim=1)  # five times as fast as any
     return (largest == 0).cpu().numpy()
-
-
-def deactivated(parameters: Parameters, zero: NDArray[np.bool_]) -> Parameters:
-    """Return the parameters without these active terms, marked in a mask of shape (active,)."""
-    rows = torch.as_tensor(~zero)
-    return replace(
-        parameters,
-        theta=parameters.theta[rows],
-        active=parameters.active[~zero],
-        last=parameters.complete(),
-    )
 
 
 def reactivated(problem: Problem, parameters: Parameters, step: float) -> Parameters | None:
@@ -121,17 +116,14 @@ def reactivated(problem: Problem, parameters: Parameters, step: float) -> Parame
     A zero group satisfies its optimality condition when a proximal step from zero stays at zero. A sub-network with
     hidden layers whose parameters are all zero has no gradient, so it stays zero.
     """
-    complete = parameters.complete()
-    if parameters.active.size == complete.shape[0]:
+    theta, active = parameters.theta, parameters.active
+    if active.size == theta.shape[0]:
         return None
-    smooth = problem.gradient(complete, parameters.intercept)
-    (moved,) = problem.processes.agreed(proximal_step(problem, complete - step * smooth.theta, step))
+    smooth = problem.gradient(theta, parameters.intercept)
+    (moved,) = problem.processes.agreed(proximal_step(problem, theta - step * smooth.theta, step))
     moves = moved[:, problem.group].any(dim=1).cpu().numpy()
-    moves[parameters.active] = True
-    if moves.sum() == parameters.active.size:
-        return None
-    active = np.flatnonzero(moves)
-    return replace(parameters, theta=complete[torch.as_tensor(active)], active=active)
+    moves[active] = True
+    return None if moves.sum() == active.size else replace(parameters, active=np.flatnonzero(moves))
 
 
 SECONDS_BETWEEN = 5.0
@@ -143,24 +135,24 @@ class Journal:
 
     last: Epoch
     best: Epoch
-    history: StoredHistory
-    finished: bool = False
+    history: History
     basis: str = ""
+    finished: bool = False
 
 
-def stored(journals: Iterable[Journal], context: Context, stage: str, basis: str) -> Iterator[Journal]:
+def stored(journals: Iterable[Journal], context: Context, stage: str) -> Iterator[Journal]:
     """Pass the journals on and store one every few seconds, and the last."""
     journal, moment = None, time.monotonic()
     try:
         for latest in journals:
             journal = latest if latest.last.whole else journal
             if journal is not None and time.monotonic() - moment >= SECONDS_BETWEEN:
-                _keep(context, stage, basis, journal)
+                _keep(context, stage, journal)
                 moment = time.monotonic()
             yield latest
     finally:  # an interrupted fit keeps its last whole epoch too
         if journal is not None:
-            _keep(context, stage, basis, journal)
+            _keep(context, stage, journal)
 
 
 def read_journal(kept: StageResult, start: Parameters, solver: Solver) -> Journal:
@@ -184,11 +176,11 @@ def epoch_of(kept: StageResult) -> int:
 def _checked(epoch: Epoch, start: Parameters, solver: Solver) -> Epoch:
     """Return an epoch in the precision and on the device of the start; it must be one of this training."""
     found, (terms, size) = epoch.parameters, start.theta.shape
-    active, theta = found.active, (found.active.size, size)
+    active = found.active
     rising = bool((np.diff(active) > 0).all()) and (not active.size or int(active[-1]) < terms)
-    shapes = [tuple(part.shape) for part in (found.theta, found.intercept, found.last)]
-    require(rising and shapes == [theta, tuple(start.intercept.shape), (terms, size)], "terms that cannot be")
-    for memory, expected in zip(epoch.memories, _memory_shapes(solver, start, theta), strict=True):
+    shapes = found.theta.shape, found.intercept.shape
+    require(rising and shapes == (start.theta.shape, start.intercept.shape), "terms that cannot be")
+    for memory, expected in zip(epoch.memories, _memory_shapes(solver, start, (active.size, size)), strict=True):
         shapes = [tuple(part.shape) for part in memory.tensors]
         fits = shapes == expected if memory.count > 0 else not shapes
         require(fits, "a memory that cannot be")
@@ -197,8 +189,8 @@ def _checked(epoch: Epoch, start: Parameters, solver: Solver) -> Epoch:
     )
     if solver.searches_step and rest.tensors:
         require(bool((rest.tensors[0] >= 1e-300).all()), "a step that cannot be")  # momentum and step
-    parts = (found.theta.to(start.theta), found.intercept.to(start.theta), active, found.last.to(start.theta))
-    return replace(epoch, parameters=Parameters(*parts), memories=(by_theta, rest))
+    parameters = Parameters(found.theta.to(start.theta), found.intercept.to(start.theta), active)
+    return replace(epoch, parameters=parameters, memories=(by_theta, rest))
 
 
 def _memory_shapes(solver: Solver, start: Parameters, theta: tuple[int, int]) -> list[list[tuple[int, ...]]]:
@@ -209,7 +201,7 @@ def _memory_shapes(solver: Solver, start: Parameters, theta: tuple[int, int]) ->
     return [[tuple(each.shape) for each in solver.rule(part, Memory()).memory.tensors] for part in gradients]
 
 
-def _keep(context: Context, stage: str, basis: str, journal: Journal) -> None:
-    reached = [entry for entry in journal.history if (entry["epoch"] or 0) <= journal.last.number]
-    facts, arrays = pack(replace(journal, history=reached, basis=basis))
+def _keep(context: Context, stage: str, journal: Journal) -> None:
+    reached = [entry for entry in journal.history if entry.epoch <= journal.last.number]
+    facts, arrays = pack(replace(journal, history=reached))
     context.keep(stage, StageResult(arrays, facts))

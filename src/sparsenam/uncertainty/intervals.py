@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparsenam.codec import Matrix, Vector
 from sparsenam.errors import (
     ConstantWidthWarning,
     InputError,
@@ -48,8 +49,6 @@ from sparsenam.uncertainty.results import (
     guarantee_of,
 )
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Array = NDArray[np.generic]
 Refit = Callable[..., Fit]
 FEWEST_CALIBRATION_ROWS = 10  # new rows to calibrate with
@@ -318,12 +317,11 @@ def uncertainty(fit: Fit) -> Uncertainty:
         )
     tables, score = residuals.tables("auto"), model.intercept[None]
     unit = unit_spread(model.family, score, None)[0]
-    columns: list[str] = []
     if tables.spread is not None:
         unit = unit * np.exp(tables.spread.intercept)
-        for term in map(int, tables.spread.terms):
-            inside = term < len(encoder.terms)
-            columns.append(encoder.names[encoder.terms[term].column] if inside else "prediction")
+    columns = [encoder.names[column] for column in _width_columns(fit, tables)]
+    if tables.spread is not None and (tables.spread.terms >= len(encoder.terms)).any():
+        columns.append("prediction")
     ends: list[tuple[int, float, float, float]] = []
     for level in LEVELS:
         low, high = residuals.ends(tables.tables, level)
@@ -331,5 +329,4 @@ def uncertainty(fit: Fit) -> Uncertainty:
             both = zip(-low * unit, high * unit, strict=True)
             ends += [(output, level, float(below), float(above)) for output, (below, above) in enumerate(both)]
     relative = model.family.link == "log"
-    spread_columns = tuple(dict.fromkeys(columns))
-    return Uncertainty(residuals.method, residuals.rows, guarantee, tuple(ends), relative, spread_columns)
+    return Uncertainty(residuals.method, residuals.rows, guarantee, tuple(ends), relative, tuple(columns))

@@ -99,21 +99,16 @@ def _platt(family: Family, scores: Matrix, target: Matrix) -> Correction:
     outputs = scores.shape[1]
     shared = family.couples_outputs and outputs > 1
 
-    def parts(point: Vector) -> tuple[Vector, Vector]:
-        slope: Vector = point[outputs] * np.ones(outputs) if shared else point[outputs:]
-        return point[:outputs], slope
-
     def cost(point: Vector) -> tuple[float, Vector]:
-        shift, slope = parts(point)
-        moved = shift + slope * scores
+        moved = point[:outputs] + point[outputs:] * scores
         pull = family.gradient(moved, target) / len(scores)
-        by_slope = np.sum(pull * scores, axis=0)
-        slopes = np.array([by_slope.sum()]) if shared else by_slope
+        slopes = np.sum(pull * scores, axis=0)
+        slopes = slopes.sum(keepdims=True) if shared else slopes
         return float(np.mean(family.loss(moved, target))), np.concatenate([pull.sum(axis=0), slopes])
 
     start = np.concatenate([np.zeros(outputs), np.ones(1 if shared else outputs)])
-    shift, slope = parts(np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B").x, dtype=np.float64))
-    return tuple(np.array([value]) for value in shift), tuple(np.array([value]) for value in slope)
+    found = np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B").x, dtype=np.float64)
+    return tuple(found[:outputs, None]), tuple(np.broadcast_to(found[outputs:], outputs)[:, None])
 
 
 def class_errors(family: Family, scores: Matrix, target: Matrix, inflation: float) -> tuple[Matrix, Reliability]:
@@ -139,9 +134,11 @@ def reliability_of(family: Family, scores: Matrix, target: Matrix) -> Reliabilit
     means, error = family.mean(scores), 0.0
     kind, losses = "none", _losses(means, target, family)
     loss = lowest = float(losses.mean())
-    tried: tuple[Kind, ...] = ("platt", "isotonic")
-    for each in tried if len(scores) >= 10 * RELIABILITY_FOLDS else ():
-        if each == "platt" and not _is_moderate(_platt(family, scores, target)[1]):
+    tried: tuple[Kind, ...] = ("platt", "isotonic") if len(scores) >= 10 * RELIABILITY_FOLDS else ()
+    for each in tried:
+        slopes = _platt(family, scores, target)[1] if each == "platt" else ()
+        # left-out scores of a model that says nothing lean away from y: a line through them would turn them round
+        if not all(1.0 / STEEPEST <= float(slope[0]) <= STEEPEST for slope in slopes):
             continue
         after = _held_out_losses(family, scores, target, each)
         gains = losses - after
@@ -152,14 +149,6 @@ def reliability_of(family: Family, scores: Matrix, target: Matrix) -> Reliabilit
             kind, losses = each, after
     found: Correction = ((), ()) if kind == "none" else _fitted_correction(family, scores, target, kind)
     return Reliability(*_bins(means, target), kind, *found, loss, lowest, error)
-
-
-def _is_moderate(slopes: tuple[Vector, ...]) -> bool:
-    """Return whether a line corrects scores, and does not replace them.
-
-    Left-out scores of a model that says nothing lean away from y: a line through them would turn them round.
-    """
-    return all(1.0 / STEEPEST <= float(slope[0]) <= STEEPEST for slope in slopes)
 
 
 def _held_out_losses(family: Family, scores: Matrix, target: Matrix, kind: Kind) -> Vector:
@@ -184,10 +173,9 @@ def _losses(means: Matrix, target: Matrix, family: Family) -> Vector:
 def _bins(means: Matrix, target: Matrix) -> tuple[Vector, Vector, Vector]:
     """Return mean probability, share that came true and number of cases, in bins of equally many."""
     order = np.argsort(means.ravel(), kind="stable")
-    chances, truth = means.ravel()[order], target.ravel()[order]
-    parts = np.array_split(np.arange(chances.size), min(RELIABILITY_BINS, chances.size))
-    rows = [(float(chances[part].mean()), float(truth[part].mean()), float(part.size)) for part in parts]
-    predicted, observed, counts = np.array(rows).T
+    parts = np.array_split(order, min(RELIABILITY_BINS, order.size))
+    counts = np.array([float(part.size) for part in parts])
+    predicted, observed = (np.array([values.ravel()[part].mean() for part in parts]) for values in (means, target))
     return predicted, observed, counts
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from sparsenam.codec import Matrix
 from sparsenam.tables.text import listed
 from sparsenam.text import Finding, FindingTable, Found, count_text, number_text
 from sparsenam.uncertainty.residuals import Method, Residuals
 
-Matrix = NDArray[np.float64]
 LEVELS = (0.5, 0.8, 0.9, 0.95)  # of the table
 LEVEL_SHOWN = 0.9  # level of the sentence
 

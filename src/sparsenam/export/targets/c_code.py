@@ -54,6 +54,7 @@ return short signed sizeof small static static_assert static_cast stderr stdin s
 this thread_local throw true try typedef typeid typename typeof union unix unsigned using virtual void
 volatile wchar_t while xor xor_eq
 """
+COMPILERS = ("cc", "gcc", "clang")
 SCORES = """        double scores[U_OUTPUTS];
         P_scores(&row, scores);
         fwrite(scores, sizeof scores, 1, stdout);"""
@@ -84,13 +85,20 @@ def files(model: PortableModel, path: Path, options: Options) -> dict[Path, byte
 
 def require_engine(path: Path, options: Options) -> None:
     """Raise where there is no compiler."""
-    compiler_of_headers()
+    program("c", *COMPILERS)
 
 
 def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Return the scores (rows, outputs) of the written header, compiled by cc."""
-    naming = naming_of(model, path, options)
-    return run_header(model, path, rows, naming.prefix, naming.members)
+    naming, compiler = naming_of(model, path, options), program("c", *COMPILERS)
+    with TemporaryDirectory() as folder:
+        header, source, binary = (Path(folder) / name for name in ("model.h", "run.c", "run"))
+        header.write_bytes(path.read_bytes())
+        text = reader_of(model, "model.h", naming.prefix, naming.members) + prefixed(START, naming.prefix)
+        source.write_text(text, encoding="ascii")
+        run("c", [compiler, "-std=c99", "-O1", str(source), "-o", str(binary), "-lm"])
+        found = run("c", [str(binary)], rows_as_bytes(model, rows))
+    return scores_in(found, model, rows)
 
 
 def naming_of(model: PortableModel, path: Path, options: Options) -> Naming:
@@ -109,7 +117,9 @@ def header(model: PortableModel, naming: Naming) -> str:
     pairs = [_pair(place, pair, model, naming) for place, pair in enumerate(model.pairs)]
     row = _row(model, naming)
     lookups = [
-        _lookup(column, member) for column, member in zip(model.columns, naming.members, strict=True) if _coded(column)
+        _lookup(column, member)
+        for column, member in zip(model.columns, naming.members, strict=True)
+        if column.kind == "category"
     ]
     data = "\n\n".join([row, *lookups, _names(model), *terms, *pairs])
     parts = {
@@ -128,10 +138,6 @@ def text_literal(text: str) -> str:
     return '"' + "".join(chr(byte) if plain.match(bytes([byte])) else f"\\{byte:03o}" for byte in text.encode()) + '"'
 
 
-def _coded(column: PortableColumn) -> bool:
-    return column.kind == "category"
-
-
 def _kind(model: PortableModel) -> str:
     return "several" if model.task == "regression" and len(model.outputs) > 1 else model.task
 
@@ -140,9 +146,9 @@ def _row(model: PortableModel, naming: Naming) -> str:
     units = {"number": "a number", "date": "days since 1970-01-01", "duration": "seconds", "category": "a code"}
     members, missing = list[str](), list[str]()
     for column, member in zip(model.columns, naming.members, strict=True):
-        kind = "int" if _coded(column) else "double"
+        kind = "int" if column.kind == "category" else "double"
         members.append(f"    {kind} {member}; /* {in_comment(column.name)}: {units[column.kind]} */")
-        missing.append(f"    row.{member} = {'U_MISSING' if _coded(column) else 'NAN'};")
+        missing.append(f"    row.{member} = {'U_MISSING' if kind == 'int' else 'NAN'};")
     return filled(
         PARTS["row"],
         OUTPUTS=len(model.outputs),
@@ -194,7 +200,7 @@ def _list(name: str, values: Iterable[float], padding: int = 0) -> str:
 def _read(column: PortableColumn, member: str, reads: str) -> str:
     """Return an expression of what is read of a row: a number, a code, or whether the cell is missing."""
     if reads == "missing":
-        return f"row->{member} == U_MISSING" if _coded(column) else f"isnan(row->{member}) != 0"
+        return f"row->{member} == U_MISSING" if column.kind == "category" else f"isnan(row->{member}) != 0"
     return f"row->{member}"
 
 
@@ -264,24 +270,6 @@ def _sums(model: PortableModel) -> dict[str, str]:
         "HAZARDS": _list("hazards", [hazard for _, hazard in model.baseline] or [0.0]),
         "EVENTS": str(len(model.baseline)),
     }
-
-
-def compiler_of_headers() -> str:
-    """Return the compiler of C that there is; raise where there is none."""
-    return program("c", "cc", "gcc", "clang")
-
-
-def run_header(model: PortableModel, path: Path, rows: Rows, prefix: str, members: Sequence[str]) -> Matrix:
-    """Return the scores (rows, outputs) of a header; its names begin with the prefix, a row has the members."""
-    compiler = compiler_of_headers()
-    with TemporaryDirectory() as folder:
-        header, source, binary = (Path(folder) / name for name in ("model.h", "run.c", "run"))
-        header.write_bytes(path.read_bytes())
-        text = reader_of(model, "model.h", prefix, members) + prefixed(START, prefix)
-        source.write_text(text, encoding="ascii")
-        run("c", [compiler, "-std=c99", "-O1", str(source), "-o", str(binary), "-lm"])
-        found = run("c", [str(binary)], rows_as_bytes(model, rows))
-    return scores_in(found, model, rows)
 
 
 def reader_of(model: PortableModel, header: str, prefix: str, members: Sequence[str], answer: str = SCORES) -> str:
