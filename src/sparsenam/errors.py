@@ -196,7 +196,8 @@ def check_number(
     low_enough = number < highest if open_above else number <= highest
     if not (math.isfinite(number) and high_enough and low_enough):
         above = f"above {lowest:g}" if open_below else f"of at least {lowest:g}"
-        below = "" if math.isinf(highest) else f" and below {highest:g}"
+        limit = f" and {'below' if open_above else 'at most'} {highest:g}"
+        below = "" if math.isinf(highest) else limit
         is_share = highest == 1.0 and 1.0 < number < 100.0
         remedy = f"write {number / 100:g} for {number:g} %" if is_share else "choose another"
         raise InputError(describe(name, f"a number {above}{below}", shown(value), remedy))

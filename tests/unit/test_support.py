@@ -25,6 +25,7 @@ from sparsenam.discover.stability import Stability, complementary_halves, replac
 from sparsenam.errors import InputError
 from sparsenam.explain import Explanation
 from sparsenam.explain.report import render_report
+from sparsenam.selection import Compact
 
 ROWS = 300
 
@@ -157,7 +158,7 @@ def test_stability_is_remembered_in_the_explanation_the_report_and_the_file(mode
     explanation = model.explain()
     feature = explanation.feature("x1")
     assert feature.stability == stability.frequencies["x1"]
-    assert "of the half-samples" in str(explanation)
+    assert "in halves: share of half-samples that keep it" in str(explanation)
     assert "In halves" in render_report(explanation)
     assert Explanation.from_dict(json.loads(explanation.to_json())) == explanation
     model.save(tmp_path / "m.snam")
@@ -202,6 +203,12 @@ def test_a_wider_tolerance_lets_more_models_in(model, planted, alternatives):
     assert "x1" not in wide.needed
     assert len(model.alternatives(*planted, tolerance=1.0, most=1).models) == 1
     assert "without" in str(wide)
+
+
+def test_alternatives_name_the_share_that_the_rule_may_give_up(planted, alternatives):
+    assert "and 3 % of what it explains" in str(alternatives)
+    strict = SNAMRegressor(rule=Compact(share=0.001), random_state=0).fit(*planted).alternatives(*planted)
+    assert "and 0.1 % of what it explains" in str(strict)
 
 
 def test_alternatives_on_a_loaded_model_are_the_same(model, planted, alternatives, tmp_path):

@@ -7,7 +7,7 @@ row beside those of the chosen set.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
@@ -65,8 +65,8 @@ class Alternatives(Found):
     ``needed`` are the columns of the model that every good model found has, ``spare`` those that can be dropped
     without another in their place, ``exchangeable`` those that one other column can replace, be it dropped or kept
     beside them, with how far the model is behind then. ``tolerance`` is the share of what is explained that may be
-    lost, None for two standard errors and at most 3 % of it. ``tried`` counts the sets that were judged; ``in_time``
-    is False where the time ran out.
+    lost, None for two standard errors and at most ``share`` of it. ``tried`` counts the sets that were judged;
+    ``in_time`` is False where the time ran out.
     """
 
     columns: tuple[str, ...]
@@ -78,6 +78,7 @@ class Alternatives(Found):
     tolerance: float | None
     tried: int
     in_time: bool = True
+    share: float = Compact().share
 
     def finding(self) -> Finding:
         count = len(self.models)
@@ -96,9 +97,10 @@ class Alternatives(Found):
         return Finding("Other models as good", sentence, tuple(tables), tuple(self._notes()))
 
     def _notes(self) -> list[str]:
-        margin = "two standard errors of the chosen model, and 3 % of what it explains"
-        if self.tolerance is not None:
-            margin = f"{number_text(100 * self.tolerance, 3)} % of what the chosen model explains"
+        lost = f"{number_text(100 * (self.share if self.tolerance is None else self.tolerance), 3)} % of what"
+        margin = f"{lost} the chosen model explains"
+        if self.tolerance is None:
+            margin = f"two standard errors of the chosen model, and {lost} it explains"
         notes = [
             f"As good means within {margin}, in rows held out by the folds of the choice.",
             "These rows took part in the choice, so that what is explained is a little too good, for all models alike.",
@@ -137,12 +139,12 @@ def find_alternatives(fit: Fit, question: Question, tolerance: float | Literal["
     if tolerance != "auto":
         check_number("tolerance", tolerance, 0.0)
     rule, allowed = question.plan.rule, None if tolerance == "auto" else float(tolerance)
+    share = (rule if isinstance(rule, Compact) else Compact()).share
 
     def margin(gain: float, error: float) -> float:
         """Return how far a set may be behind, where the chosen one explains ``gain``."""
         if allowed is not None:
             return allowed * max(gain, 0.0)
-        share = (rule if isinstance(rule, Compact) else Compact()).share
         return min(CLEAR * error, share * max(gain, 0.0))
 
     with running(fit.settings) as context:
@@ -156,7 +158,8 @@ def find_alternatives(fit: Fit, question: Question, tolerance: float | Literal["
         judge, most_columns = HeldOutJudge.of(task, splits, loss), question.plan.settings.max_features
         search = AlternativeSearch(task, judge, np.flatnonzero(inside), margin, most_columns, context)
         good, either = search.run(most)
-    return _alternatives(search, good, either, twins_of(task.prepared, fit.model, fit.encoder), allowed)
+    found = _alternatives(search, good, either, twins_of(task.prepared, fit.model, fit.encoder), allowed)
+    return replace(found, share=share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

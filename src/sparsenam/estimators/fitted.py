@@ -340,7 +340,7 @@ class FittedModel(SelectorMixin, BaseEstimator):
             The rows of the fit, or rows like them, as for ``fit``.
         tolerance : float or "auto", default "auto"
             How much of what the model explains in rows held out another may lose. "auto" is what is not
-            certain, two standard errors, and at most 3 %.
+            certain, two standard errors, and at most the share that `Compact` may give up, 3 % unless it is set.
         most : int, default 20
             Most models to return.
         """
