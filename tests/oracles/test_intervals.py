@@ -68,7 +68,7 @@ def fitted(family, noise=0.3, strength=1.0):
     base, *rises = minimum(task, written, penalty, task.weights)
     means = RampDesign(layout, task.x, task.weights).means
     fit = SmoothFit(layout, np.array(rises)[:, None], means, base - means @ rises, strengths, noise, np.zeros(3))
-    return FitPosterior.of(task, fit), task, written, penalty
+    return FitPosterior(task, fit), task, written, penalty
 
 
 @pytest.mark.parametrize("family", [Gaussian(), Poisson(), Binomial()], ids=lambda family: family.name)
@@ -108,7 +108,7 @@ def test_without_a_prior_on_lines_intervals_are_those_of_mapies_jackknife():
     strengths, line = (np.full(1, 1e-9),) * 2, LinearRegression().fit(X, y)
     rises, base = (line.coef_ * np.ptp(X, axis=0))[:, None], line.predict(X.min(axis=0)[None])
     fit = SmoothFit(Layout.of(ramps), rises, np.full(2, 0.5), base, strengths, 1.0, np.ones(2))
-    errors = np.abs(y - left_out_scores(FitPosterior.of(task, fit), np.arange(60))[:, 0])
+    errors = np.abs(y - left_out_scores(FitPosterior(task, fit), np.arange(60))[:, 0])
     half = OrderStatistics.of(errors, np.ones(60), 1000, both_ends=False).above(0.9)
     assert np.isclose(half, 0.5 * (ends[1] - ends[0]), rtol=1e-6)
 

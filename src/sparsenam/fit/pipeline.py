@@ -35,7 +35,7 @@ from sparsenam.tables import TableEncoder
 from sparsenam.tables.prediction import encode_in_parts, few_terms
 from sparsenam.text import Task, output_names, score_units
 from sparsenam.training import History
-from sparsenam.uncertainty.bands import Bands, bands_of
+from sparsenam.uncertainty.bands import Bands, bands_of, posterior_of
 from sparsenam.uncertainty.residuals import Residuals, residuals_of
 
 Respond = Response | Callable[[FamilyProblem, AdditiveModel], Response]
@@ -243,7 +243,9 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     if choice is not None and plan.settings.asks_for_pairs:
         clock.part = "the choice of pairs"
         fitted, pair_certificate = add_pairs(encoder, problem, choice, fitted, plan, splits, context)
-    bands, residuals = bands_of(fitted, context), residuals_of(encoder, rows.sample, problem, choice, fitted, context)
+    posterior = posterior_of(fitted.smooth)
+    bands = bands_of(fitted, posterior, context)
+    residuals = residuals_of(encoder, rows.sample, problem, choice, fitted, posterior, context)
     finished = problem.finish(fitted)
     response = respond if isinstance(respond, Response) else respond(problem, finished.model)
     made = _fit_value(rows, plan, problem, choice, finished, response, discoveries)

@@ -23,8 +23,9 @@ from sparsenam.convex.ramps import GHOSTS
 from sparsenam.fit.problem import FamilyProblem, Fitted, SmoothEvidence
 from sparsenam.model.curve import interpolated
 from sparsenam.model.pairs import PairFunction
-from sparsenam.smooth.design import Layout, Posterior, RampDesign, WeightedGram
-from sparsenam.smooth.engine import SmoothFit, SmoothProblem
+from sparsenam.smooth.design import RampDesign
+from sparsenam.smooth.engine import SecondOrder, SmoothFit, SmoothProblem
+from sparsenam.smooth.fit import MemoryRows
 from sparsenam.smooth.grid import PairSpread
 
 Indices = NDArray[np.intp]
@@ -136,8 +137,8 @@ class Bands:
         return found
 
 
-def bands_of(fitted: Fitted, context: Context) -> Bands:
-    """Return how uncertain the effects of a fit are; refused where that cannot be said."""
+def bands_of(fitted: Fitted, posterior: FitPosterior | None, context: Context) -> Bands:
+    """Return how uncertain the effects of a fit are, given its posterior; refused where that cannot be said."""
     evidence = fitted.smooth
     if evidence is None:
         return Bands("another fit")
@@ -145,18 +146,16 @@ def bands_of(fitted: Fitted, context: Context) -> Bands:
     if family.dispersion == "empirical":
         return Bands("no likelihood")
     unit, scaling = prepared.target_scaling.scale, prepared.scaling
-    free = [term for term in range(len(evidence.fit.ramps)) if term not in evidence.fit.shapes]
-    shaped = prepared.terms[evidence.places[list(evidence.fit.shapes)]]
+    shapes = list(evidence.fit.shapes)
+    shaped = prepared.terms[evidence.places[shapes]]
     without = tuple(int(term) for term in shaped if term in fitted.model.terms)
     bands, information = dict[int, TermBand](), float("nan")  # by their places in ``prepared``
-    if free:
-        posterior = _posterior(evidence, free)
-        information = float(np.mean([part.sum() for part in posterior.weights]))
-        information /= float(np.sum(band_freedom(posterior.degrees_of_freedom)))
+    if posterior is not None:
+        information = float(np.mean(posterior.totals) / np.sum(band_freedom(posterior.degrees_of_freedom)))
         if information < SCARCE_WEIGHT:
             return Bands("few rows", information)
         normals = context.streams.generator("bands").standard_normal((BAND_DIRECTIONS, BAND_DRAWS))
-        for index, place in enumerate(evidence.places[free].tolist()):
+        for index, place in enumerate(np.delete(evidence.places, shapes).tolist()):
             bands[place] = _term_band(posterior, index, normals, is_unordered=bool(prepared.levels[place]))
     for spread, pair in zip(evidence.pairs, fitted.model.pairs, strict=True):
         _add_margins(bands, spread, [int(np.flatnonzero(prepared.terms == term)[0]) for term in pair.terms])
@@ -179,19 +178,6 @@ def _short(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return values with the digits that a model file keeps: those of single precision, of any size."""
     digits, power = np.frexp(values)
     return np.ldexp(np.rint(digits * 2.0**24) / 2.0**24, power)
-
-
-def _posterior(evidence: SmoothEvidence, free: list[int]) -> FitPosterior:
-    """Return the posterior of the terms without a shape, all else taken as known."""
-    prepared, places = evidence.problem.prepared, evidence.places[free]
-    present = prepared.weights > 0
-    x = prepared.x[:, present]
-    offset = 0.0 if evidence.offset is None else evidence.offset[present]
-    if evidence.fit.shapes:
-        functions = evidence.fit.functions()
-        offset = offset + sum(functions[term](x[evidence.places[term]]) for term in evidence.fit.shapes)
-    task = SmoothProblem(x[places], prepared.target[present], prepared.weights[present], evidence.problem.family)
-    return FitPosterior.of(task, evidence.fit.take(free), offset)
 
 
 def band_freedom(freedom: Vector) -> Vector:
@@ -303,61 +289,69 @@ def _add_margins(bands: dict[int, TermBand], spread: PairSpread, places: list[in
         bands[place] = TermBand(place, knots, margin[:-1], np.repeat(largest[:, None], margin.shape[1], axis=1))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FitPosterior:
+class FitPosterior(SecondOrder):
     """A fit without shapes, its scores (rows, outputs) on the training rows, and its coefficients' posterior there.
 
-    ``grams`` and ``posteriors`` are one for each output, or one for all where outputs share them; ``weights`` has the
-    working weights (rows,) of each. Rows of weight 0 are left out of ``task``.
+    ``offset`` (rows, outputs) is what other parts of the model add to the scores, and is taken as known. ``weights``
+    (parts, rows) are the working weights of each output, or of all.
     """
 
-    task: SmoothProblem
-    fit: SmoothFit
-    layout: Layout
-    design: RampDesign
-    scores: Matrix
-    weights: tuple[Vector, ...]
-    grams: tuple[WeightedGram, ...]
-    posteriors: tuple[Posterior, ...]
-
-    @classmethod
-    def of(cls, task: SmoothProblem, fit: SmoothFit, offset: Matrix | float = 0.0) -> FitPosterior:
-        """Return the posterior of a fit.
-
-        ``offset`` (rows, outputs) is what other parts of the model
-        add to the scores, and is taken as known.
-        """
-        layout, coefficients = fit.layout, fit.coefficients
-        design = RampDesign(layout, task.x, task.weights)
-        scores = fit.intercept + design.means @ coefficients + design.times(coefficients) + offset
-        weights = (task.weights,)
-        if not task.family.is_quadratic:
-            weights = tuple(task.weights * bend for bend in task.curvatures(scores))
-        grams = tuple(design.weighted_gram(each) for each in weights)
-        posteriors = tuple(Posterior(layout, gram.matrix, fit.strengths, fit.noise) for gram in grams)
-        return cls(task, fit, layout, design, scores, weights, grams, posteriors)
+    def __init__(self, task: SmoothProblem, fit: SmoothFit, offset: Matrix | float = 0.0) -> None:
+        rows = MemoryRows(task, fit.layout)
+        self.task, self.fit, self.design = task, fit, rows.design
+        self.scores = rows.at(fit.coefficients, fit.intercept).scores + offset
+        self.weights = task.weights * task.curvatures(self.scores)
+        grams = [self.design.weighted_gram(each) for each in self.weights]
+        super().__init__(fit.layout, grams, fit.strengths, fit.noise)
 
     @property
     def degrees_of_freedom(self) -> Vector:
         """Those of each term, the mean over outputs, shape (terms,)."""
         return np.mean([each.spread.degrees_of_freedom for each in self.posteriors], axis=0)
 
+    def with_weights(self, weights: Vector) -> FitPosterior:
+        """Return the posterior under other weights of the rows (rows,), itself where they are the same."""
+        if np.array_equal(weights, self.task.weights):
+            return self
+        return FitPosterior(replace(self.task, weights=weights), self.fit)
 
-def left_out_of(problem: FamilyProblem, support: Indices, fitted: Fitted, rows: Indices, spent: float) -> Matrix:
+
+def task_of(problem: FamilyProblem) -> SmoothProblem:
+    """Return what a smooth fit of all terms of a problem is given."""
+    return SmoothProblem(problem.prepared.x, problem.prepared.target, problem.prepared.weights, problem.family)
+
+
+def posterior_of(evidence: SmoothEvidence | None) -> FitPosterior | None:
+    """Return the posterior of the terms without a shape, all else taken as known; None where there are none."""
+    if evidence is None or len(evidence.fit.ramps) == len(evidence.fit.shapes):
+        return None
+    task, fit, places = task_of(evidence.problem), evidence.fit, evidence.places
+    offset = 0.0 if evidence.offset is None else evidence.offset
+    if fit.shapes:
+        functions, free = fit.functions(), [term for term in range(len(fit.ramps)) if term not in fit.shapes]
+        offset = offset + sum(functions[term](task.x[places[term]]) for term in fit.shapes)
+        fit, places = fit.take(free), places[free]
+    return FitPosterior(replace(task, x=task.x[places]), fit, offset)
+
+
+def left_out_of(
+    problem: FamilyProblem, fitted: Fitted, known: FitPosterior | None, rows: Indices, spent: float
+) -> Matrix:
     """Return the scores of some rows without each of them, on the scale of the fit, shape (rows, outputs).
 
-    ``spent`` are degrees of freedom besides those of the curves.
+    ``known`` is the posterior of the fit, ``spent`` are degrees of freedom besides those of the curves.
     """
-    kept, smooth = problem.prepared.take(support), None if fitted.smooth is None else fitted.smooth.fit
-    task = SmoothProblem(kept.x, kept.target, kept.weights, problem.family)
-    freedom = fitted.freedom
+    prepared, smooth, freedom = problem.prepared, fitted.smooth, fitted.freedom
     if freedom is None:
-        freedom = 0.0 if smooth is None else float(smooth.degrees_of_freedom.sum())
-    if smooth is not None and smooth.ramps and not smooth.shapes and not fitted.model.pairs:
-        size = sum(ramps.size for ramps in smooth.ramps)
-        if size <= QUICK_COLUMNS or freedom > EVEN_FREEDOM * len(kept.target):
-            return left_out_scores(FitPosterior.of(task, smooth), rows, spent - 1.0)
-    return left_out_evenly(task, problem.scores(fitted.model), rows, freedom + spent)
+        freedom = 0.0 if smooth is None else float(smooth.fit.degrees_of_freedom.sum())
+    is_plain = smooth is not None and not smooth.fit.shapes and not fitted.model.pairs
+    if (
+        known is not None
+        and is_plain
+        and (known.layout.size <= QUICK_COLUMNS or freedom > EVEN_FREEDOM * len(prepared.target))
+    ):
+        return left_out_scores(known.with_weights(prepared.weights), rows, spent - 1.0)
+    return left_out_evenly(task_of(problem), problem.scores(fitted.model), rows, freedom + spent)
 
 
 def leverages(known: FitPosterior, rows: Indices, extra: float = 0.0) -> Matrix:

@@ -24,7 +24,7 @@ from sparsenam.smooth.engine import SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import MemoryRows
 from sparsenam.tables import PreparedSample, Sample, Scaling, TableEncoder
 from sparsenam.tables.sample import Grouping, mean_and_deviation
-from sparsenam.uncertainty.bands import FitPosterior, Indices, left_out_evenly, left_out_of, left_out_scores
+from sparsenam.uncertainty.bands import FitPosterior, Indices, left_out_evenly, left_out_of, left_out_scores, task_of
 from sparsenam.uncertainty.reliability import Reliability, class_errors
 
 Method = Literal["leave-one-out", "new rows", "folds"]
@@ -290,6 +290,7 @@ def residuals_of(
     problem: FamilyProblem,
     choice: Choice | None,
     fitted: Fitted,
+    posterior: FitPosterior | None,
     context: Context,
 ) -> Residuals | None:
     """Return what is kept of a fit's left-out errors; None where the fit has no closed form for them.
@@ -313,7 +314,7 @@ def residuals_of(
     spent = (
         0.0 if is_of_classes(problem.family) else 1.0 + sum(_n_values(prepared.x[place, rows]) > 2 for place in kept)
     )
-    scores = scaling.center + scaling.scale * left_out_of(problem, support, fitted, rows, spent)
+    scores = scaling.center + scaling.scale * left_out_of(problem, fitted, posterior, rows, spent)
     given = LeftOutRows(
         present.terms[rows],
         scores + np.log(prepared.exposure_unit),
@@ -328,9 +329,8 @@ def residuals_of(
         return given.residuals(family, "leave-one-out", inflation)
     fit = fitted.model.scores(given.terms)
     if not family.is_quadratic:  # errors with a sign
-        task = SmoothProblem(prepared.x, prepared.target, prepared.weights, problem.family)
         on_scale = problem.scores(fitted.model)
-        shift = scaling.scale * (left_out_evenly(task, on_scale, rows, 1.0) - on_scale[rows])
+        shift = scaling.scale * (left_out_evenly(task_of(problem), on_scale, rows, 1.0) - on_scale[rows])
         given = replace(given, fitted=fit, shift=shift)
     # the score of the fit, as a prediction has it: a left-out score moves with the row's y, and in a model with few
     # features it would tell the size of each error
@@ -409,7 +409,7 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
     ramps = [ramps_of(cells, sample.weights, count) for cells, count in zip(sample.x, counts, strict=True)]
     rows = MemoryRows(task, Layout.of(ramps, sample.levels.tolist()))
     fit = solve(rows, None, Steps(context))
-    left_out = unit * left_out_scores(FitPosterior.of(task, fit), np.arange(len(task.target)))
+    left_out = unit * left_out_scores(FitPosterior(task, fit), np.arange(len(task.target)))
     scaling = Scaling(np.zeros_like(unit), unit)
     scaled = replace(sample, target=task.target, target_scaling=scaling, exposure_unit=np.ones(1))
     return ErrorSpread(finish(scaled, family, tuple(fit.functions()), fit.intercept.copy()).model, left_out)
