@@ -119,8 +119,9 @@ def test_errors_of_one_size_have_no_spread_that_depends_on_columns():
         x, score = generator.normal(size=(200, 6)), generator.normal(size=200)
         sample = Sample(x, generator.normal(size=(200, 1)), np.ones(200), [f"x{column}" for column in range(6)])
         prepared = prepare(sample, standardize=True)
-        kept, context = np.arange(2), Context(Streams.from_random_state(0))
-        found += spread_of(prepared, generator.standard_t(4, size=(200, 1)), score, kept, context) is not None
+        rows, kept, context = np.arange(200), np.arange(2), Context(Streams.from_random_state(0))
+        errors = generator.standard_t(4, size=(200, 1))
+        found += spread_of(prepared, rows, errors, score, kept, context) is not None
     assert found <= 2  # the level is 1 %
 
 

@@ -17,12 +17,11 @@ from scipy.stats import t as student
 from sparsenam.codec import Matrix
 from sparsenam.context import Context
 from sparsenam.convex.newton import refit_on
-from sparsenam.convex.path import convex_path
 from sparsenam.convex.problem import ConvexPoint
 from sparsenam.families import Family
 from sparsenam.families.base import mean_bends
-from sparsenam.selection.choose import FamilyLoss
-from sparsenam.selection.curve import TIE, Indices, Mask, Splits, Vector, balanced_splits, batch_weights, mean_and_error
+from sparsenam.selection.choose import FamilyLoss, HeldOutJudge
+from sparsenam.selection.curve import TIE, Indices, Mask, Splits, Vector, balanced_splits
 from sparsenam.selection.task import ConvexTask
 
 Array = NDArray[np.float64]
@@ -115,17 +114,14 @@ def _curves(
 
 def _best_point(task: ConvexTask, splits: Splits) -> ConvexPoint:
     """Return the point of the penalised path with the lowest loss on the held-out rows of the splits."""
-    batches = batch_weights(task.prepared.weights, splits)
-    totals = batches.sum(axis=1)
-    problem = task.problem(batches, np.sqrt(totals[0] / totals))
+    judge = HeldOutJudge.of(task, splits, FamilyLoss.of(task, splits))
     ratio = SPLIT_RATIO if task.design.n_groups < MANY_GROUPS else SPLIT_RATIO_WIDE
-    path = convex_path(problem, task.penalty, n_alphas=SPLIT_POINTS, ratio=ratio, tol=ROUGH_TOL)
-    loss, held_out = FamilyLoss.of(task, splits), [test for _, test in splits]
+    path, held_out = judge.path(task.penalty, SPLIT_POINTS, ratio, ROUGH_TOL), [test for _, test in splits]
     means, points = list[float](), list[ConvexPoint]()
     for point in path:
         scores = [point.scores(task.design, batch)[test] for batch, test in enumerate(held_out, start=1)]
         points.append(point)
-        means.append(mean_and_error(loss.mean(scores, held_out), loss.weights)[0])
+        means.append(judge.mean_and_error(judge.loss.mean(scores, held_out))[0])
         if len(means) - int(np.argmin(means)) > HIGHER:
             break
     as_good = np.array(means) <= min(means) + TIE * abs(means[0])

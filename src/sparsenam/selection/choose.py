@@ -262,9 +262,11 @@ class HeldOutJudge:
         prepared = task.prepared
         return cls(task.design, prepared.target, task.family, prepared.weights, splits, loss, prior_forms(task))
 
-    def path(self, penalty: Penalty, n_alphas: int, ratio: float | None = None) -> Iterator[ConvexPoint]:
+    def path(
+        self, penalty: Penalty, n_alphas: int, ratio: float | None = None, tol: float = PATH_TOL
+    ) -> Iterator[ConvexPoint]:
         """Return the path of all batches under a penalty."""
-        return convex_path(self.problem, penalty, n_alphas=n_alphas, ratio=ratio, tol=PATH_TOL, gram=self._gram)
+        return convex_path(self.problem, penalty, n_alphas=n_alphas, ratio=ratio, tol=tol, gram=self._gram)
 
     def losses(self, supports: Sequence[Indices]) -> Vector:
         """Return the loss of each row under the fits that did not see it, shape (rows,), for each batch's groups."""

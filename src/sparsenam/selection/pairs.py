@@ -26,8 +26,9 @@ from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection.choose import FamilyLoss, HeldOutJudge, Turning, curve_of, with_empty
 from sparsenam.selection.curve import Compact, CVCurve, Indices, Rule, Splits, held_out_counts
-from sparsenam.selection.task import SCREEN_BINS, SCREEN_CODES, WIDE, Codes, bin_codes
+from sparsenam.selection.task import WIDE
 from sparsenam.smooth.grid import GridAxis, hats
+from sparsenam.tables.encoder import SCREEN_BINS, SCREEN_CODES, Codes, bin_codes
 from sparsenam.tables.sample import Matrix, PreparedSample, Vector
 
 Tables = NDArray[np.float64]

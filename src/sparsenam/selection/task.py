@@ -257,11 +257,11 @@ class ConvexTask:
             names,
         )
 
-    def problem(self, batches: Vector | None = None, alpha_scales: Vector | None = None) -> ConvexProblem:
+    def problem(self, batches: Vector | None = None) -> ConvexProblem:
         """Return the convex problem for weights of the rows (batches, rows), by default those of the sample."""
         prepared = self.prepared
         weights = prepared.weights[None] if batches is None else batches
-        return convex_problem(self.design, prepared.target, self.family, weights, alpha_scales)
+        return convex_problem(self.design, prepared.target, self.family, weights)
 
     def solve(
         self, alpha: float, tol: float = TOLERANCE, out_of_time: Callable[[], bool] = lambda: False
@@ -296,30 +296,6 @@ class ConvexTask:
 def by_column(norms: Vector, column_of: Indices, n_columns: int) -> Vector:
     """Return √Σ r² over the terms of each column, shape (columns,), for norms r of shape (n_terms,)."""
     return np.sqrt(np.bincount(column_of, norms**2, minlength=n_columns))
-
-
-# make constants: SCREEN_BINS halved +0.25 %, doubled +0.21 % intervals
-SCREEN_BINS = 16  # of a column of numbers at most
-SCREEN_CODES = SCREEN_BINS + 1  # codes of a column, the last for absent cells
-
-Codes = NDArray[np.intp]
-
-
-def bin_codes(x: Vector, levels: NDArray[np.bool_]) -> Codes:
-    """Return the bins of x (columns, rows): quantiles of numbers, the frequent levels where ``levels`` (columns,)."""
-    codes = np.full(x.shape, SCREEN_BINS, dtype=np.intp)
-    for column, (cells, is_levels) in enumerate(zip(x, levels, strict=True)):
-        present = ~np.isnan(cells)
-        values = cells[present]
-        if is_levels:
-            found, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-            rank = np.empty(found.size, dtype=np.intp)
-            rank[np.argsort(-counts, kind="stable")] = np.arange(found.size)
-            codes[column, present] = np.minimum(rank, SCREEN_BINS - 1)[inverse]
-        elif values.size:
-            cuts = np.unique(np.quantile(values, np.arange(1, SCREEN_BINS) / SCREEN_BINS))
-            codes[column, present] = np.searchsorted(cuts, values, side="left")
-    return codes
 
 
 ALIKE = 0.9  # share of a kept term's effect that a substitute must be able to express

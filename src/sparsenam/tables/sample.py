@@ -292,6 +292,21 @@ class PreparedSample:
             return self
         return replace(self, x=self.x[:, rows], target=self.target[rows], weights=self.weights[rows])
 
+    def with_term(self, name: str, cells: Vector) -> PreparedSample:
+        """Return the sample with one more term of numbers (rows,), scaled, and each term a group of its own."""
+        (center,), (scale,) = mean_and_deviation(cells[:, None], self.weights)
+        scale = scale if scale > 0.0 else 1.0
+        return replace(
+            self,
+            terms=np.append(self.terms, self.n_terms),
+            names=[*self.names, name],
+            n_terms=self.n_terms + 1,
+            scaling=Scaling(np.append(self.scaling.center, center), np.append(self.scaling.scale, scale)),
+            x=np.vstack([self.x, (cells - center) / scale]),
+            levels=np.append(self.levels, False),
+            grouping=Grouping.separate(self.terms.size + 1),
+        )
+
 
 def prepare(
     sample: Sample,

@@ -210,8 +210,7 @@ def _term_band(posterior: FitPosterior, term: int, normals: Matrix, *, is_unorde
 
 def _covariances(posterior: FitPosterior, term: int) -> list[Matrix]:
     """Return for each output the covariance (m, m) of a term's coefficients, all uncertainties included."""
-    strengths, beta = posterior.fit.strengths[term], posterior.fit.parts[term]
-    precision = posterior.layout.take([term]).precisions([strengths])[0]
+    strengths, precision, beta = posterior.strengths[term], posterior.precisions[term], posterior.fit.parts[term]
     shared = beta.shape[1] // len(posterior.posteriors)  # outputs that have one posterior
     known = [part.spread.covariances[term] for part in posterior.posteriors]
     freedoms = [float(band_freedom(part.spread.degrees_of_freedom)[term]) for part in posterior.posteriors]
@@ -369,7 +368,7 @@ def leverages(known: FitPosterior, rows: Indices, extra: float = 0.0) -> Matrix:
         shift = covariance @ gram.means
         squares = _quadratic_form(known.design, covariance, rows) + float(gram.means @ shift)
         squares -= 2.0 * known.design.times(shift[:, None])[rows, 0]
-        found[:, output] = weights[rows] * (squares / known.fit.noise + (1.0 + extra) / gram.total)
+        found[:, output] = weights[rows] * (squares / known.noise + (1.0 + extra) / gram.total)
     return np.clip(found, 0.0, MOST_LEVERAGE)
 
 

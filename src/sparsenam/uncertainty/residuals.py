@@ -18,12 +18,11 @@ from sparsenam.families import Family, Gaussian
 from sparsenam.fit.problem import FamilyProblem, Fitted
 from sparsenam.model.additive import AdditiveModel, finish
 from sparsenam.selection.choose import Choice
-from sparsenam.selection.task import SCREEN_BINS, SCREEN_CODES, bin_codes
 from sparsenam.smooth.design import Layout, ramps_of
 from sparsenam.smooth.engine import SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import MemoryRows
 from sparsenam.tables import PreparedSample, Sample, Scaling, TableEncoder
-from sparsenam.tables.sample import Grouping, mean_and_deviation
+from sparsenam.tables.encoder import SCREEN_BINS, SCREEN_CODES, Codes, bin_codes
 from sparsenam.uncertainty.bands import FitPosterior, Indices, left_out_evenly, left_out_of, left_out_scores, task_of
 from sparsenam.uncertainty.reliability import Reliability, class_errors
 
@@ -334,7 +333,7 @@ def residuals_of(
         given = replace(given, fitted=fit, shift=shift)
     # the score of the fit, as a prediction has it: a left-out score moves with the row's y, and in a model with few
     # features it would tell the size of each error
-    spread = spread_of(prepared.at_rows(rows), given.errors(family), fit[:, 0], support, context)
+    spread = spread_of(prepared, rows, given.errors(family), fit[:, 0], support, context)
     return replace(given, spread=spread).residuals(family, "leave-one-out", inflation)
 
 
@@ -359,43 +358,28 @@ def _n_values(cells: Vector) -> int:
 
 
 def spread_of(
-    prepared: PreparedSample, errors: Matrix, score: Vector, kept: Indices, context: Context
+    prepared: PreparedSample, rows: Indices, errors: Matrix, score: Vector, kept: Indices, context: Context
 ) -> ErrorSpread | None:
     """Return how the size of errors (rows, outputs) depends on the terms and on the score (rows,), None if it does not.
 
-    ``kept`` are the indices of the model's terms in ``prepared``, which are tested alone where there are very many.
+    ``rows`` of the sample are those of the errors. ``kept`` are the indices of the model's terms in ``prepared``, which
+    are tested alone where there are very many.
     """
-    if len(errors) < max(FEWEST_SPREAD_ROWS, ROWS_PER_TERM * prepared.terms.size):
+    n_terms = prepared.terms.size
+    if len(errors) < max(FEWEST_SPREAD_ROWS, ROWS_PER_TERM * n_terms):
         return None
-    wide = _with_score(prepared, score)
-    tested = np.append(kept, wide.terms.size - 1)
-    if wide.terms.size <= MOST_TESTED:
-        tested = np.arange(wide.terms.size)
+    tested = np.append(kept, n_terms) if n_terms >= MOST_TESTED else np.arange(n_terms + 1)
     sizes = np.abs(errors)
     middle = np.median(sizes, axis=0)
     if not (middle > 0).all():
         return None
-    found = tested[_screened(wide.x[tested], wide.levels[tested], np.sqrt(sizes / middle))]
+    sample = prepared.at_rows(rows).with_term("score", score).take(tested)
+    codes = bin_codes(sample.x, sample.levels)
+    found = _screened(codes, sample.levels, np.sqrt(sizes / middle))
     if not found.size:
         return None
     logs = np.log(np.maximum(sizes / middle, SMALLEST_ERROR))
-    return _fitted(replace(wide.take(found), target=logs - logs.mean(axis=0)), context)
-
-
-def _with_score(prepared: PreparedSample, score: Vector) -> PreparedSample:
-    """Return the sample with the score (rows,) as one more term, each term a group of its own."""
-    (center,), (scale,) = mean_and_deviation(score[:, None], prepared.weights)
-    scale = scale if scale > 0.0 else 1.0
-    return replace(
-        prepared,
-        terms=np.append(prepared.terms, prepared.n_terms),
-        names=[*prepared.names, "score"],
-        n_terms=prepared.n_terms + 1,
-        scaling=Scaling(np.append(prepared.scaling.center, center), np.append(prepared.scaling.scale, scale)),
-        x=np.vstack([prepared.x, (score - center) / scale]),
-        levels=np.append(prepared.levels, False),
-        grouping=Grouping.separate(prepared.terms.size + 1),
-    )
+    return _fitted(replace(sample.take(found), target=logs - logs.mean(axis=0)), context)
 
 
 def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
@@ -415,18 +399,18 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
     return ErrorSpread(finish(scaled, family, tuple(fit.functions()), fit.intercept.copy()).model, left_out)
 
 
-def _screened(x: Matrix, levels: NDArray[np.bool_], response: Matrix) -> Indices:
-    """Return the terms of x (terms, rows) whose bins differ in the mean of the response, the surest first.
+def _screened(codes: Codes, levels: NDArray[np.bool_], response: Matrix) -> Indices:
+    """Return the terms with bins, of codes (terms, rows), that differ in the mean of the response, the surest first.
 
     One-way tables are compared with a constant by an F test, summed over outputs.
     """
     rows, outputs = response.shape
     centred = np.clip(response - response.mean(axis=0), None, 4.0 * response.std(axis=0))
     total = float(np.sum(centred**2))
-    log_p = np.zeros(len(x))
-    for term, codes in enumerate(bin_codes(x, levels)):
+    log_p = np.zeros(len(codes))
+    for term, bins in enumerate(codes):
         for cut in CUTS:
-            joined = np.where(codes == SCREEN_BINS, SCREEN_BINS, codes // cut) if not levels[term] else codes
+            joined = bins if levels[term] else np.where(bins == SCREEN_BINS, SCREEN_BINS, bins // cut)
             counts = np.bincount(joined, minlength=SCREEN_CODES)
             filled = counts > 0
             n_filled = int(filled.sum())
@@ -437,5 +421,5 @@ def _screened(x: Matrix, levels: NDArray[np.bool_], response: Matrix) -> Indices
             ratio = 1.0 - float(np.sum(sums**2 / counts[filled])) / total if total > 0 else 1.0
             p_value = float(np.asarray(betainc(0.5 * below, 0.5 * freed, np.clip(ratio, 0.0, 1.0)), dtype=np.float64))
             log_p[term] = min(log_p[term], np.log(max(p_value, 1e-300) * len(CUTS)))
-    passing = np.flatnonzero(log_p + np.log(len(x)) < np.log(SPREAD_LEVEL))
+    passing = np.flatnonzero(log_p + np.log(len(codes)) < np.log(SPREAD_LEVEL))
     return passing[np.argsort(log_p[passing], kind="stable")][:MOST_SPREAD_TERMS]
