@@ -28,11 +28,13 @@ from sparsenam.selection.choose import FamilyLoss, HeldOutJudge, Turning, curve_
 from sparsenam.selection.curve import Compact, CVCurve, Indices, Rule, Splits, held_out_counts
 from sparsenam.selection.task import WIDE
 from sparsenam.smooth.grid import GridAxis, hats
-from sparsenam.tables.encoder import SCREEN_BINS, SCREEN_CODES, Codes, bin_codes
+from sparsenam.tables.encoder import Codes, bin_codes
 from sparsenam.tables.sample import Matrix, PreparedSample, Vector
 
 Tables = NDArray[np.float64]
 
+SCREEN_BINS = 16  # of a column of numbers at most
+SCREEN_CODES = SCREEN_BINS + 1  # codes of a column, the last for absent cells
 CUTS = (1, 2, 4)  # neighbouring bins joined into one
 FEWEST_CELL_ROWS = 5  # rows that a cell must hold: without, single outliers let hundreds of pairs pass
 CLIP = 3.0  # robust deviations at which residuals of real numbers are cut off, for the same reason
@@ -92,7 +94,7 @@ def screen(
     rows = max(x.shape[1] - freedom, 10.0)
     found = total / (rows * outputs)
     noise = max(found, SMALLEST_FLOAT) if dispersion is None else max(dispersion, found)  # of a perfect fit it is 0
-    codes = bin_codes(x, levels)
+    codes = bin_codes(x, levels, SCREEN_BINS)
     joins = [np.stack([_joined(cut, is_levels=bool(each)) for each in (False, True)]) for cut in CUTS]
     shape = (len(CUTS), len(pairs))
     gains, freed = np.zeros(shape), np.zeros(shape)

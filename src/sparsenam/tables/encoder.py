@@ -362,24 +362,23 @@ def _sequence(where: str, values: Iterable[T] | None) -> list[T]:
     return list(values)
 
 
-# make constants: SCREEN_BINS halved +0.25 %, doubled +0.21 % intervals
-SCREEN_BINS = 16  # of a column of numbers at most
-SCREEN_CODES = SCREEN_BINS + 1  # codes of a column, the last for absent cells
-
 Codes = NDArray[np.intp]
 
 
-def bin_codes(x: Matrix, levels: NDArray[np.bool_]) -> Codes:
-    """Return the bins of x (terms, rows): quantiles of numbers, the frequent levels where ``levels`` (terms,)."""
-    codes = np.full(x.shape, SCREEN_BINS, dtype=np.intp)
+def bin_codes(x: Matrix, levels: NDArray[np.bool_], bins: int) -> Codes:
+    """Return the bins of x (terms, rows): quantiles of numbers, the frequent levels where ``levels`` (terms,).
+
+    Of so many ``bins`` all rare levels share the last; absent cells have the code after it.
+    """
+    codes = np.full(x.shape, bins, dtype=np.intp)
     for column, (cells, is_levels) in enumerate(zip(x, levels, strict=True)):
         present = ~np.isnan(cells)
         values = cells[present]
         if is_levels:
             _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
             rank = np.argsort(np.argsort(-counts, kind="stable"))
-            codes[column, present] = np.minimum(rank, SCREEN_BINS - 1)[inverse]
+            codes[column, present] = np.minimum(rank, bins - 1)[inverse]
         elif values.size:
-            cuts = np.unique(np.quantile(values, np.arange(1, SCREEN_BINS) / SCREEN_BINS))
+            cuts = np.unique(np.quantile(values, np.arange(1, bins) / bins))
             codes[column, present] = np.searchsorted(cuts, values, side="left")
     return codes

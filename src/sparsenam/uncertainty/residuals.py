@@ -22,7 +22,7 @@ from sparsenam.smooth.design import Layout, ramps_of
 from sparsenam.smooth.engine import SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import MemoryRows
 from sparsenam.tables import PreparedSample, Sample, Scaling, TableEncoder
-from sparsenam.tables.encoder import SCREEN_BINS, SCREEN_CODES, Codes, bin_codes
+from sparsenam.tables.encoder import Codes, bin_codes
 from sparsenam.uncertainty.bands import FitPosterior, Indices, left_out_evenly, left_out_of, left_out_scores, task_of
 from sparsenam.uncertainty.reliability import Reliability, class_errors
 
@@ -37,6 +37,8 @@ RANK_ROUNDING = 1e-9  # of a rank or of a whole number: what rounding may make
 MOST_LOOKED_AT = 10_000  # rows whose errors are looked at; of more, so many at equal distances
 MOST_GROUP_LEVELS, FEW_VALUES = 20, 10  # of a category, and of a column of numbers, by which rows are told apart
 MOST_TABLES = 32  # levels of all columns whose errors are kept apart
+# make constants: SCREEN_BINS halved +0.25 %, doubled +0.21 % intervals
+SCREEN_BINS = 16  # of a term of numbers at most, by which the size of errors may differ
 CUTS = (1, 4)  # neighbouring bins that are joined; the better of both cuts counts, twice
 SPREAD_LEVEL = 0.01  # of the test, over all terms and cuts
 MOST_TESTED = 200  # terms; of more, those that the model keeps
@@ -374,7 +376,7 @@ def spread_of(
     if not (middle > 0).all():
         return None
     sample = prepared.at_rows(rows).with_term("score", score).take(tested)
-    codes = bin_codes(sample.x, sample.levels)
+    codes = bin_codes(sample.x, sample.levels, SCREEN_BINS)
     found = _screened(codes, sample.levels, np.sqrt(sizes / middle))
     if not found.size:
         return None
@@ -411,13 +413,13 @@ def _screened(codes: Codes, levels: NDArray[np.bool_], response: Matrix) -> Indi
     for term, bins in enumerate(codes):
         for cut in CUTS:
             joined = bins if levels[term] else np.where(bins == SCREEN_BINS, SCREEN_BINS, bins // cut)
-            counts = np.bincount(joined, minlength=SCREEN_CODES)
+            counts = np.bincount(joined, minlength=SCREEN_BINS + 1)
             filled = counts > 0
             n_filled = int(filled.sum())
             freed, below = outputs * (n_filled - 1), outputs * (rows - n_filled)
             if freed < 1 or below < 1:
                 continue
-            sums = np.stack([np.bincount(joined, column, SCREEN_CODES)[filled] for column in centred.T])
+            sums = np.stack([np.bincount(joined, column, SCREEN_BINS + 1)[filled] for column in centred.T])
             ratio = 1.0 - float(np.sum(sums**2 / counts[filled])) / total if total > 0 else 1.0
             p_value = float(np.asarray(betainc(0.5 * below, 0.5 * freed, np.clip(ratio, 0.0, 1.0)), dtype=np.float64))
             log_p[term] = min(log_p[term], np.log(max(p_value, 1e-300) * len(CUTS)))
