@@ -242,11 +242,8 @@ class SparkBlocks(PartitionedRows["pyspark.sql.DataFrame"]):
 
     def reduce(self, function: Callable[[Block, State], Sum], state: State, report: Report = None) -> Sum:
         """Return the sum over all blocks, added in the order of partitions and of the blocks in them."""
-        columns, height, heights = (
-            self.target_columns,
-            self.height,
-            [-(-length // self.height) for length in self.lengths],
-        )
+        columns, height = self.target_columns, self.height
+        heights = [-(-length // height) for length in self.lengths]
         first = dict(enumerate([0, *accumulate(heights)]))  # the number of each partition's first block
         before = dict(enumerate([0, *accumulate(self.lengths)]))  # and of its first row
 
