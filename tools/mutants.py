@@ -104,8 +104,8 @@ MUTANTS = (
     Mutant(
         "slack unchecked",
         PROBLEM,
-        "    _check_slack(slack, dropped, names, tol)\n",
-        "",
+        "    if wrong.size:\n",
+        "    if wrong.size < 0:\n",
         (CERTIFICATES, "-k", "dropped_group"),
     ),
     Mutant(

@@ -8,7 +8,6 @@ from sparsenam.convex.problem import convex_problem
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
-from sparsenam.selection.choose import prior_forms
 from sparsenam.selection.task import ConvexTask
 from sparsenam.smooth.judge import Prior, PriorForms, SmoothJudge
 from sparsenam.tables import Sample, prepare
@@ -167,7 +166,7 @@ def test_a_near_copy_that_was_judged_before_leaves_no_trace():
 
     def judge():
         given = (task.design, prepared.target, task.family, weights)
-        return judge_with(*given, held_out, forms=prior_forms(task))
+        return judge_with(*given, held_out, ramps=task.features.ramps())
 
     before = judge()
     before.scores([np.array([0, 1, 2])] * 3, [1, 2, 3])

@@ -657,8 +657,7 @@ def test_groups_hold_the_terms_of_their_columns_and_the_largest_weight():
     pairs = zip(grouping.members, grouping.weights, strict=True)
     groups = {tuple(terms.tolist()): weight for terms, weight in pairs}
     assert groups == {(0, 1, 6): 3.0, (2,): 0.5, (3, 4, 5): 1.0}
-    assert grouping.spread(grouping.weights).tolist() == [3.0, 3.0, 0.5, 1.0, 1.0, 1.0, 3.0]
-    assert grouping.sizes[6] == 3 and not grouping.is_trivial
+    assert grouping.weights[grouping.group_of].tolist() == [3.0, 3.0, 0.5, 1.0, 1.0, 1.0, 3.0]
     assert [terms.tolist() for terms in grouping.take(np.array([6, 2, 0])).members] == [[0, 2], [1]]
 
 
@@ -672,7 +671,8 @@ def test_a_group_with_a_column_always_kept_is_free():
 def test_without_a_request_every_term_is_a_group():
     encoder, _ = TableEncoder.fit(pd.DataFrame({"a": [NAN, 1.0, 2.0], "b": [1, 2, 3]}))
     assert grouping_of(encoder, None, None, None) is None
-    assert Grouping.separate(3).is_trivial and Grouping.separate(3).weights.tolist() == [1.0, 1.0, 1.0]
+    separate = Grouping.separate(3)
+    assert separate.group_of.tolist() == [0, 1, 2] and separate.weights.tolist() == [1.0, 1.0, 1.0]
 
 
 def test_a_column_to_keep_that_was_left_out_is_an_error_that_says_so():

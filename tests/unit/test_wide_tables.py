@@ -15,7 +15,7 @@ from sparsenam.tables import Scaling, TableEncoder, sample
 from sparsenam.tables.columns import check_feature_types
 from sparsenam.tables.encoder import grouping_of
 from sparsenam.tables.frame import check_target_not_inside
-from sparsenam.tables.sample import Grouping, equal_columns
+from sparsenam.tables.sample import equal_columns
 from sparsenam.tables.text import numbered
 
 ROWS = 12
@@ -151,12 +151,6 @@ def test_twins_are_found_among_all_up_to_unit_sign_and_missing_cells(monkeypatch
     X[3, 0] = np.nan
     X = np.column_stack([X, -2.0 * X[:, 0] + 1.0, X[:, 1] * 1e-3, np.where(np.arange(40) == 5, np.nan, X[:, 1])])
     assert compared_columns(monkeypatch, X)[1] == [(0, 6), (1, 7)]
-
-
-def test_the_size_of_a_terms_group_is_known_without_a_search():
-    members = tuple(np.array(terms) for terms in ([0, 5], [1], [2, 3, 4]))
-    grouping = Grouping(members, np.ones(3))
-    assert [grouping.sizes[term] for term in range(6)] == [2, 1, 3, 3, 3, 2]
 
 
 def test_reasons_for_dropped_columns_are_found_in_one_pass():

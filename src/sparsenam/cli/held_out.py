@@ -84,7 +84,7 @@ class SomeRows:
         return replace(self, blocks=self.blocks.with_jobs(jobs))
 
     @property
-    def columns(self) -> TargetColumns:
+    def target_columns(self) -> TargetColumns:
         return self.draw.columns
 
     def reduce(self, function: Callable[[Block, State], Sum], state: State, report: Report = None) -> Sum:

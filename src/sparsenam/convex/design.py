@@ -85,7 +85,8 @@ class RampFeatures:
 
     def _place(self, term: int) -> Ramps | LevelColumns:
         prepared, x, weights = self.prepared, self.prepared.x[term], self.prepared.weights
-        share = max(FEWEST, self.count // prepared.grouping.sizes[term])  # the terms of a group share its columns
+        group = int(prepared.grouping.group_of[term])
+        share = max(FEWEST, self.count // prepared.grouping.members[group].size)  # a group's terms share its columns
         if prepared.levels[term]:
             return LevelColumns.of(x, prepared.target, weights, min(share, MOST_LEVEL_COLUMNS))
         present = ~np.isnan(x)
@@ -139,7 +140,10 @@ RandomFeatures: TypeAlias = RampFeatures | FrozenFeatures  # what the hidden lay
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupedFeatures:
-    """The random features of each group's terms, side by side; ``widths`` (terms,) are their numbers of columns."""
+    """The random features of each group's terms, side by side.
+
+    ``widths`` (terms,) are the terms' numbers of columns, not measured where each group is one term.
+    """
 
     features: RandomFeatures
     grouping: Grouping
@@ -148,8 +152,9 @@ class GroupedFeatures:
     @classmethod
     def of(cls, features: RandomFeatures, grouping: Grouping) -> GroupedFeatures:
         """Measure the widths, which groups of several terms need."""
-        n_terms = 0 if grouping.is_trivial else sum(members.size for members in grouping.members)
-        widths = [len(features.roughness(term)) for term in range(n_terms)]
+        n_terms = grouping.group_of.size
+        measured = range(n_terms if n_terms > len(grouping.members) else 0)
+        widths = [len(features.roughness(term)) for term in measured]
         return cls(features, grouping, np.array(widths, dtype=np.intp))
 
     def columns(self, group: int) -> Matrix:
@@ -176,11 +181,10 @@ class GroupedFeatures:
         """Return the roughness of a group's functions, shape (Σ m, Σ m): those of its terms add up."""
         return block_diag(*(self.features.roughness(int(term)) for term in self.grouping.members[group]))
 
-    def split(self, groups: Indices, values: Matrix) -> Matrix:
+    def split(self, groups: Indices, terms: Indices, values: Matrix) -> Matrix:
         """Return values (groups, m, …) of blocks by their terms in rising order, shape (terms, widest term, …)."""
-        if self.grouping.is_trivial:
+        if not self.widths.size:
             return values
-        terms = self.grouping.terms_of(groups)
         result = np.zeros((terms.size, int(self.widths.max()), *values.shape[2:]))
         for group, block in zip(groups, values, strict=True):
             start = 0

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, WorkingColumns
-from sparsenam.convex.problem import BlockSolver, ConvexProblem, group_lengths, lasso_values
+from sparsenam.convex.problem import BlockSolver, ConvexProblem, group_lengths, lasso_values, step_lengths
 from sparsenam.convex.ramps import Indices
 from sparsenam.convex.squared import SMALLEST_CURVATURE, BatchSums, constant_columns, descend, inverse_curvatures
 from sparsenam.families import Family
@@ -196,17 +196,12 @@ class NewtonSolver(ScoreSolver):
             loss = self.problem.loss(self.scores + sizes[:, None, None] * change)
             return loss + lasso_values(group_lengths(theta), bars, ridge)
 
-        sizes = np.ones(old.shape[0])
-        worse = np.ones(old.shape[0], dtype=bool)
         before = self.problem.loss(self.scores) + lasso_values(group_lengths(old), bars, ridge)
-        for _ in range(STEP_HALVINGS):
-            worse = ~(objective(sizes) <= before + 1e-12 * self.null_losses)  # NaN counts as worse
-            if not worse.any():
-                break
-            sizes[worse] *= 0.5
+        highest = before + 1e-12 * self.null_losses
+        sizes = step_lengths(lambda sizes: objective(sizes) <= highest, len(old), STEP_HALVINGS)
         if self._steps >= STEPS_BEFORE_LONGER:
             self._lengthen(sizes, (group_lengths(old) > 0) == (group_lengths(old + step) > 0), objective)
-        return np.where(worse, 0.0, sizes)
+        return sizes
 
     def _lengthen(self, sizes: Array, stays: NDArray[np.bool_], objective: Callable[[Array], Array]) -> None:
         """Double full steps in place while the objective falls, where ``stays`` says that no group comes or goes.
@@ -390,7 +385,20 @@ def refit_on(
     point = np.zeros((target.shape[1], len(table)))
     point[:, -1] = family.best_constant(target, shares)
     scores = (point @ table).T
-    objective = float(shares @ family.loss(scores, target) + 0.5 * np.sum(decay * point**2))
+
+    def objective(point: Array, scores: Array) -> float:
+        return float(shares @ family.loss(scores, target) + 0.5 * np.sum(decay * point**2))
+
+    def step_length(step: Array, change: Array, promise: float) -> float:
+        before = objective(point, scores)
+
+        def gains(lengths: Array) -> NDArray[np.bool_]:
+            length = float(lengths[0])
+            after = objective(point + length * step, scores + length * change)
+            return np.array([after <= before - 1e-4 * length * promise])
+
+        return float(step_lengths(gains, 1, STEP_HALVINGS)[0])
+
     for _ in range(REFIT_STEPS if chosen.size else 0):
         pull = (table @ (-shares[:, None] * family.gradient(scores, target))).T - decay * point
         bends = shares[:, None] * np.maximum(family.hessian_diagonal(scores, target), REFIT_BEND)
@@ -398,17 +406,11 @@ def refit_on(
         if family.couples_outputs:  # softmax does not see what all outputs share, the ridge does
             step -= (point + step).mean(axis=0)
         promise = float(np.sum(pull * step))
-        change, length = (step @ table).T, 1.0
-        for _ in range(STEP_HALVINGS):
-            moved = point + length * step
-            loss = shares @ family.loss(scores + length * change, target)
-            after = float(loss + 0.5 * np.sum(decay * moved**2))
-            if after <= objective - 1e-4 * length * promise:
-                break
-            length *= 0.5
-        else:
+        change = (step @ table).T
+        length = step_length(step, change, promise)
+        if length == 0.0:
             break  # rounding: nothing left to gain
-        point, scores, objective = moved, scores + length * change, after
+        point, scores = point + length * step, scores + length * change
         if promise < REFIT_TOLERANCE or family.is_quadratic:
             break
     theta = point[:, :-1].reshape(target.shape[1], chosen.size, design.width)

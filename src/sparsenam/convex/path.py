@@ -21,12 +21,11 @@ from sparsenam.convex.problem import (
     certify,
     checked_convex,
     group_lengths,
-    raised_top,
     sorted_dual_norm,
 )
 from sparsenam.convex.ramps import Indices
 from sparsenam.convex.squared import GramCache, SquaredSolver
-from sparsenam.errors import CertificateError, InputError
+from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.families.base import SMALLEST_FLOAT
 from sparsenam.penalties import GroupLasso, Penalty, SortedPenalty, WeightedLasso
 
@@ -165,6 +164,14 @@ def until(path: Iterator[ConvexPoint], is_enough: Callable[[], bool]) -> Iterato
             return
 
 
+def _raised_top(top: float, penalty: Penalty) -> float:
+    """Return alpha_max a little above what was found, so that rounding lets no group in; raise if there is none."""
+    if not np.isfinite(top):
+        remedy = "give the alphas yourself, or a penalty with some weight on the norms"
+        raise InputError(describe("alpha_max", "a penalty that can empty the model", repr(penalty), remedy))
+    return top * (1.0 + 1e-9)
+
+
 def _walk(problem: ConvexProblem, penalty: Penalty | None, gram: GramCache | None) -> LassoWalk | SortedSolver:
     convex = checked_convex(GroupLasso() if penalty is None else penalty)
     return SortedSolver(problem, convex) if isinstance(convex, SortedPenalty) else LassoWalk(problem, convex, gram)
@@ -203,7 +210,7 @@ class LassoWalk:
         order: Indices = np.argsort(-entering, kind="stable")
         first = order[:EXACT_GRADIENTS][entering[order[:EXACT_GRADIENTS]] > 0]
         exact = self.problem.exact_norms(self.solver.residuals(), first) / self.weights[first]
-        return raised_top(float(exact.max(initial=0.0)) if np.any(self.weights > 0.0) else np.inf, self.penalty)
+        return _raised_top(float(exact.max(initial=0.0)) if np.any(self.weights > 0.0) else np.inf, self.penalty)
 
     def points(self, alphas: Array, tol: float) -> Iterator[ConvexPoint]:
         """Solve at each alpha on a working set chosen by the strong rule, checked on all groups after."""
@@ -279,7 +286,7 @@ class SortedSolver(ScoreSolver):
     def alpha_max(self) -> float:
         """Return the alpha of the empty model, at which the solver starts."""
         norms = self.problem.exact_norms(self.residuals(), np.arange(self.problem.design.n_groups))
-        return raised_top(sorted_dual_norm(norms, self.penalty.sequence(norms.size)), self.penalty)
+        return _raised_top(sorted_dual_norm(norms, self.penalty.sequence(norms.size)), self.penalty)
 
     def points(self, alphas: Array, tol: float) -> Iterator[ConvexPoint]:
         """Solve at each alpha, starting from the solution before."""

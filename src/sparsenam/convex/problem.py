@@ -237,6 +237,17 @@ class BlockSolver(ABC):
         return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.best_intercepts().copy()
 
 
+def step_lengths(suffices: Callable[[Array], NDArray[np.bool_]], n_fits: int, tries: int) -> Array:
+    """Return for each fit the first of 1, ½, ¼, … for which ``suffices`` (fits,) holds, or 0, shape (fits,)."""
+    lengths, enough = np.ones(n_fits), np.zeros(n_fits, dtype=np.bool_)
+    for _ in range(tries):
+        enough = suffices(lengths)
+        if enough.all():
+            break
+        lengths = np.where(enough, lengths, 0.5 * lengths)
+    return np.where(enough, lengths, 0.0)
+
+
 def group_lengths(theta: Array) -> Array:
     """Return ‖θⱼ‖, shape (batches, groups), for θ of shape (batches, outputs, groups, m)."""
     return np.sqrt(np.einsum("fopm,fopm->fp", theta, theta))
@@ -281,14 +292,6 @@ def sorted_dual_norm(norms: Array, sequence: Array) -> float:
     sums = np.cumsum(np.sort(norms)[::-1])
     allowed = np.cumsum(sequence)
     return float(np.max(sums / allowed)) if allowed[0] > 0.0 else np.inf
-
-
-def raised_top(top: float, penalty: Penalty) -> float:
-    """Return alpha_max a little above what was found, so that rounding lets no group in; raise if there is none."""
-    if not np.isfinite(top):
-        remedy = "give the alphas yourself, or a penalty with some weight on the norms"
-        raise InputError(describe("alpha_max", "a penalty that can empty the model", repr(penalty), remedy))
-    return top * (1.0 + 1e-9)
 
 
 def allowed_slack(tol: float) -> float:
@@ -354,10 +357,9 @@ def certify(
     is too large to stay out, or no dual point was found at which the gradients of all unpenalised groups vanish: the
     gap would prove nothing.
     """
-    convex, design = checked_convex(penalty), problem.design
-    scores = np.repeat(intercept[None, :, None], design.n_rows, axis=2)
+    convex, scores = checked_convex(penalty), problem.constant_scores(intercept[None])
     for group in np.flatnonzero(theta.any(axis=(1, 2))):
-        scores[0] += theta[group].T @ design.exact(np.array([group]))
+        scores[0] += theta[group].T @ problem.design.exact(np.array([group]))
     lengths = np.sqrt(np.sum(theta**2, axis=(1, 2)))
     # The dual point comes from the best intercept; the primal value from the one that was given.
     shifted = scores + problem.best_shifts(scores)[:, :, None]
@@ -369,7 +371,12 @@ def certify(
         expected = f"a relative duality gap up to {tol:.2g}"
         raise CertificateError(describe("certificate", expected, f"{gap:.3g}", "solve to a smaller tol"))
     dropped = np.flatnonzero(lengths == 0.0)
-    _check_slack(slack, dropped, names, tol)
+    wrong = dropped[slack[dropped] > allowed_slack(tol)]
+    if wrong.size:
+        worst = int(wrong[np.argmax(slack[wrong])])
+        got = f"{slack[worst]:.3g} times that of entering for {names[worst]!r} ({wrong.size} such groups)"
+        expected = "dropped groups with gradients too small to enter"
+        raise CertificateError(describe("certificate", expected, got, "solve again"))
     return Certificate(
         gap=gap,
         tol=tol,
@@ -436,12 +443,3 @@ def _sorted_slack(norms: Array, dropped: NDArray[np.bool_], sequence: Array) -> 
     sums = np.cumsum(norms[order])
     slack[order] = np.divide(sums, allowed, out=np.where(sums > 0, np.inf, 0.0), where=allowed > 0)
     return slack
-
-
-def _check_slack(slack: Array, dropped: Indices, names: Sequence[str], tol: float) -> None:
-    wrong = dropped[slack[dropped] > allowed_slack(tol)]
-    if wrong.size:
-        worst = int(wrong[np.argmax(slack[wrong])])
-        got = f"{slack[worst]:.3g} times that of entering for {names[worst]!r} ({wrong.size} such groups)"
-        expected = "dropped groups with gradients too small to enter"
-        raise CertificateError(describe("certificate", expected, got, "solve again"))

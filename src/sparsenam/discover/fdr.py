@@ -165,7 +165,7 @@ def discover(
     scores = np.zeros((prepared.weights.size, 1)) if choice.start is None else choice.start.reshape(-1, 1)
     posed, _ = problem.at(scores)
     obstacle = obstacle_to_knockoffs(prepared, problem.column_of)
-    n_kept = len(units.containing(choice.groups) - units.free)
+    n_kept = len(units.containing(prepared.grouping.group_of[choice.support]) - units.free)
     method, reason = decide(rule, len(hypotheses), n_kept, obstacle)
     generator = context.streams.generator("discoveries")
     p_values, construction = None, None
@@ -195,7 +195,7 @@ def discover(
     chances = None if p_values is None else by_name(p_values)
     told = (by_name(statistics), threshold, chances, construction, reachable)
     discoveries = Discoveries(rule.q, method, reason, named(discovered), named(units.free), *told)
-    return replace(choice, groups=units.groups_of(units.free | discovered)), discoveries
+    return replace(choice, support=task.terms(units.groups_of(units.free | discovered))), discoveries
 
 
 def fewest(q: float) -> int:

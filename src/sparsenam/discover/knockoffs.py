@@ -274,10 +274,10 @@ class DoubledSample:
         grouping, count = prepared.grouping, len(prepared.names)
         tested = np.flatnonzero(grouping.weights > 0.0)
         signs = np.where(generator.random(tested.size) < 0.5, -1.0, 1.0)
-        copied = grouping.terms_of(tested)
+        copied = np.flatnonzero(grouping.weights[grouping.group_of] > 0.0)
         place = {int(term): count + number for number, term in enumerate(copied)}
         x = np.vstack([prepared.x, copies[copied]])
-        swapped = grouping.terms_of(tested[signs < 0])
+        swapped = np.flatnonzero(np.isin(grouping.group_of, tested[signs < 0]))
         there = np.array([place[int(term)] for term in swapped], dtype=np.intp)
         x[swapped], x[there] = x[there].copy(), x[swapped].copy()
         members = [np.array([place[int(term)] for term in grouping.members[int(group)]]) for group in tested]

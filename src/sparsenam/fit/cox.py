@@ -173,16 +173,16 @@ class CoxProblem(FamilyProblem):
         for number in range(CHOICES):
             sample = self._at(scores, self.prepared.weights.size).prepared
             validated.append(cross_validate(task.with_sample(sample), how, lambda given: loss, context))
-            supports = [path.groups for path in validated]
+            supports = [path.point.supports[0] for path in validated]
             repeats = any(np.array_equal(supports[-1], before) for before in supports[:-1])
             if repeats or context.clock.passed():
                 break
             part = context.within(f"choice{number}")
             _, scores = self._fit(quick, task.terms(supports[-1]), scores, part)
-        first, kept = validated[0], validated[-1].groups
+        first, kept = validated[0], validated[-1].point.supports[0]
         enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
         choice, _ = self._solve(task, max(enough, default=first.point.alpha), context)
-        return replace(choice, groups=kept, validated=validated[-1], start=scores)
+        return replace(choice, support=task.terms(kept), validated=validated[-1], start=scores)
 
     def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> Fitted:
         """Fit some terms in alternation with the hazard, from some scores."""

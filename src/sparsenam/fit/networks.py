@@ -120,11 +120,11 @@ def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
     """Return the penalty on the norms of all encoded terms, groups and penalty weights included."""
     prepared, penalty = problem.prepared, spread(penalty, problem.column_of, len(problem.column_names))
     grouping = prepared.grouping
-    if grouping.is_trivial:
+    if grouping.group_of.size == len(grouping.members):
         if np.all(grouping.weights == 1.0):
             return penalty
         weights = np.ones(prepared.n_terms)
-        weights[prepared.terms] = grouping.weights
+        weights[prepared.terms] = grouping.weights[grouping.group_of]
         return weighted(penalty, weights)
     if not isinstance(penalty, GroupLasso):
         where = "penalty of a network with feature_groups or categories, whose terms form groups"

@@ -378,7 +378,7 @@ def smooth_fitter(shapes: Mapping[ColumnName, Shape] | None = None) -> Fitter:
         evidence = SmoothEvidence(problem, smooth, np.arange(prepared.terms.size))
         finished = finish(prepared, problem.family, tuple(smooth.functions()), smooth.intercept.copy())
         if smooth.shapes:  # a term whose shape the data speak against is 0; it stays where it was asked to
-            free = prepared.grouping.spread(prepared.grouping.weights) == 0.0
+            free = prepared.grouping.weights[prepared.grouping.group_of] == 0.0
             finished = finished.keep(free | np.array([part.any() for part in smooth.parts], dtype=np.bool_))
         return Fitted(finished.model, finished.norms(), smooth=evidence)
 

@@ -48,7 +48,7 @@ class PartitionedRows(Generic[FrameT]):
     """Rows of a table in partitions; ``lengths`` are their rows and ``names`` the columns that become X."""
 
     frame: FrameT
-    columns: TargetColumns
+    target_columns: TargetColumns
     names: tuple[str, ...]
     lengths: tuple[int, ...]
 
@@ -79,7 +79,7 @@ class DaskBlocks(PartitionedRows["dd.DataFrame"]):
     def reduce(self, function: Callable[[Block, State], Sum], state: State, report: Report = None) -> Sum:
         """Return the sum over all blocks, bit by bit what one process would get from the same partitions."""
         filled = [index for index, length in enumerate(self.lengths) if length]
-        columns, before = self.columns, [0, *accumulate(self.lengths)]
+        columns, before = self.target_columns, [0, *accumulate(self.lengths)]
         first = [before[index] for index in filled]
 
         def partial_sum(part: object, number: int) -> Sum:
@@ -242,7 +242,8 @@ class SparkBlocks(PartitionedRows["pyspark.sql.DataFrame"]):
 
     def reduce(self, function: Callable[[Block, State], Sum], state: State, report: Report = None) -> Sum:
         """Return the sum over all blocks, added in the order of partitions and of the blocks in them."""
-        columns, height, heights = self.columns, self.height, [-(-length // self.height) for length in self.lengths]
+        columns, height = self.target_columns, self.height
+        heights = [-(-length // height) for length in self.lengths]
         first = dict(enumerate([0, *accumulate(heights)]))  # the number of each partition's first block
         before = dict(enumerate([0, *accumulate(self.lengths)]))  # and of its first row
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from sparsenam.codec import Bounds, MaybeNaN, Share, Size
 from sparsenam.context import Context
-from sparsenam.convex.design import GroupedDesign
-from sparsenam.convex.path import TOLERANCE, convex_path, long_path
+from sparsenam.convex.design import GroupedDesign, GroupedFeatures
+from sparsenam.convex.path import convex_path, long_path
 from sparsenam.convex.problem import Certificate, ConvexPoint, convex_problem
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
@@ -37,7 +37,7 @@ from sparsenam.selection.curve import (
     mean_and_error,
 )
 from sparsenam.selection.task import ConvexTask
-from sparsenam.smooth.judge import PriorForms, SmoothJudge
+from sparsenam.smooth.judge import SmoothJudge
 
 PATH_TOL = 1e-3  # choosing a support needs no more; the chosen alpha is solved again to the user's tolerance
 # make constants: FARTHER halved +0.47 %, doubled +0 % loss
@@ -123,14 +123,11 @@ class Evidence:
 
     def notes(self) -> list[str]:
         """Return in sentences what a user should know before trusting the choice: doubts, and what was given up."""
-        notes = self.doubts()
         behind = f"{100 * (self.behind_all or 0.0):.1f}"
-        if self.all_is_better and behind != "0.0":
-            notes.append(
-                f"All columns together predict better: {behind} % of the empty model's loss; "
-                "rule='best' or alpha=0 may keep more."
-            )
-        return notes
+        if not self.all_is_better or behind == "0.0":
+            return self.doubts()
+        advice = "rule='best' or alpha=0 may keep more."
+        return [*self.doubts(), f"All columns together predict better: {behind} % of the empty model's loss; {advice}"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,15 +151,10 @@ class ValidatedPath:
         """The point taken."""
         return self.points[self.taken]
 
-    @property
-    def groups(self) -> Indices:
-        """The groups that the point keeps, ascending."""
-        return self.point.supports[0]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The convex solution at the chosen alpha, and the groups to fit.
+    """The convex solution at the chosen alpha, and ``support``, the kept terms as indices among the prepared ones.
 
     ``validated`` is there when alpha was chosen by cross-validation, ``certificate`` unless one was refused, with a
     warning. ``start`` are scores (rows,) from which a fit of the support may start.
@@ -172,7 +164,7 @@ class Choice:
     alpha: float
     point: ConvexPoint
     certificate: Certificate | None
-    groups: Indices
+    support: Indices
     validated: ValidatedPath | None = None
     start: Vector | None = None
 
@@ -180,11 +172,6 @@ class Choice:
     def is_complete(self) -> bool:
         """Whether the time sufficed for the walk and for the solution at its alpha."""
         return bool(np.isclose(self.point.alpha, self.alpha)) and (self.validated is None or self.validated.in_time)
-
-    @property
-    def support(self) -> Indices:
-        """The kept terms, as indices among the prepared ones."""
-        return self.task.terms(self.groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,21 +233,21 @@ class HeldOutJudge:
         weights: Vector,
         splits: Splits,
         loss: HeldOutLoss,
-        forms: PriorForms | None = None,
+        features: GroupedFeatures | None = None,
     ) -> None:
         batches = batch_weights(weights, splits)
         totals = batches.sum(axis=1)
         self.loss = loss
         self.problem = convex_problem(design, target, family, batches, np.sqrt(totals[0] / totals))
         self._gram = GramCache(design, target, batches) if family.is_quadratic else None
-        held_out = [test for _, test in splits]
-        self._fits = SmoothJudge(self.problem, loss.count * totals / totals[0], held_out, self._gram, forms)
+        held_out, ramps = [test for _, test in splits], features.ramps() if features else None
+        self._fits = SmoothJudge(self.problem, loss.count * totals / totals[0], held_out, self._gram, ramps)
 
     @classmethod
     def of(cls, task: ConvexTask, splits: Splits, loss: HeldOutLoss) -> HeldOutJudge:
         """Return the judge of a task's groups."""
         prepared = task.prepared
-        return cls(task.design, prepared.target, task.family, prepared.weights, splits, loss, prior_forms(task))
+        return cls(task.design, prepared.target, task.family, prepared.weights, splits, loss, task.features)
 
     def path(
         self, penalty: Penalty, n_alphas: int, ratio: float | None = None, tol: float = PATH_TOL
@@ -283,12 +270,6 @@ class HeldOutJudge:
     def mean_and_error(self, losses: Vector) -> tuple[float, float]:
         """Return the mean of losses, or of differences of losses, (rows,) and its standard error."""
         return mean_and_error(losses, self.loss.weights)
-
-
-def prior_forms(task: ConvexTask) -> PriorForms | None:
-    """Return the priors of the smooth fit that follows, in the columns of the design; None where these are no ramps."""
-    ramps = task.features.ramps()
-    return PriorForms.of_ramps(task.design.transform, ramps) if ramps else None
 
 
 def curve_of(
@@ -360,26 +341,24 @@ def with_empty(path: Iterator[ConvexPoint], free: Indices) -> Iterator[ConvexPoi
     yield from path
 
 
-def choose_at(task: ConvexTask, alpha: float, context: Context, tol: float = TOLERANCE) -> Choice:
+def choose_at(task: ConvexTask, alpha: float, context: Context, tol: float) -> Choice:
     """Return the certified solution at a given alpha."""
 
     def solved(penalised: ConvexTask) -> Choice:
         point, certificate = penalised.solve(alpha, tol, context.clock.passed)
-        return Choice(penalised, alpha, point, certificate, point.supports[0])
+        return Choice(penalised, alpha, point, certificate, penalised.terms(point.supports[0]))
 
     return with_first_fit(task, solved)
 
 
-def choose_by_cross_validation(
-    task: ConvexTask, plan: CrossValidation, context: Context, tol: float = TOLERANCE
-) -> Choice:
+def choose_by_cross_validation(task: ConvexTask, plan: CrossValidation, context: Context, tol: float) -> Choice:
     """Return the certified solution at the alpha that cross-validation chooses."""
     validated = cross_validate(task, plan, lambda given: FamilyLoss.of(given, plan.splits), context)
-    walked, certificate = validated.point, None
-    point = walked
+    task, point, certificate = validated.task, validated.point, None
+    alpha, support = point.alpha, task.terms(point.supports[0])
     if validated.in_time or not context.clock.passed():  # else what the walk has found must do
-        point, certificate = validated.task.solve(walked.alpha, tol)
-    return Choice(validated.task, walked.alpha, point, certificate, validated.groups, validated)
+        point, certificate = task.solve(alpha, tol)
+    return Choice(task, alpha, point, certificate, support, validated)
 
 
 def cross_validate(
@@ -411,7 +390,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     The walk is given at least as long as what came before it, and goes on until it keeps a group: on a large table the
     first point may take longer than a short budget, and those after it hardly any time.
     """
-    judge, turning = HeldOutJudge.of(task, plan.splits, loss), Turning(loss.weights)
+    turning, judge = Turning(loss.weights), HeldOutJudge.of(task, plan.splits, loss)
     # a weight that the user gives is to keep a group out, which a longer path would only bring in again
     n_alphas, ratio = long_path(task.design, task.penalty, plan.n_alphas) if task.adapted else (plan.n_alphas, None)
     out_of_time = context.clock.laps(plan.share, doubled=True)
@@ -467,5 +446,4 @@ def evidence_of(
         behind, behind_error = difference[0] / unit, difference[1] / unit
     kept, *folds = (task.columns(support) for support in point.supports)
     kept_in = {task.column_names[int(each)]: float(np.mean([each in fold for fold in folds])) for each in kept}
-    best_gain = float(means[0] - means.min())
-    return Evidence(gain / unit, gain_error / unit, behind, behind_error, kept_in, best_gain / unit)
+    return Evidence(gain / unit, gain_error / unit, behind, behind_error, kept_in, float(means[0] - means.min()) / unit)

@@ -205,8 +205,8 @@ class ConvexTask:
         return np.flatnonzero(self.prepared.grouping.weights == 0.0)
 
     def terms(self, groups: Indices) -> Indices:
-        """Return the indices of the terms in some groups, among the prepared ones."""
-        return self.prepared.grouping.terms_of(groups)
+        """Return the indices of the terms in some groups, among the prepared ones, ascending."""
+        return np.flatnonzero(np.isin(self.prepared.grouping.group_of, groups))
 
     def columns(self, groups: Indices) -> Indices:
         """Return the indices of the table's columns that have a term in some groups, ascending."""
@@ -218,8 +218,8 @@ class ConvexTask:
         terms = self.terms(groups)
         kept, unit = sample.take(terms), sample.target_scaling.scale
         active = point.values[0][np.searchsorted(point.active, groups)]
-        coefficients = features.split(groups, np.matmul(self.design.transform[groups], active))
-        means = features.split(groups, self.design.means[groups][:, :, None])[:, :, 0]
+        coefficients = features.split(groups, terms, np.matmul(self.design.transform[groups], active))
+        means = features.split(groups, terms, self.design.means[groups][:, :, None])[:, :, 0]
         offsets = np.einsum("jm,jmk->jk", means, coefficients)
         center, frozen = sample.target_scaling.center + unit * point.intercepts[0], features.features
         return AdditiveModel(
@@ -238,7 +238,7 @@ class ConvexTask:
         lengths = np.zeros(len(self.prepared.grouping.members))
         lengths[point.active] = np.sqrt((point.values[0] ** 2).sum(axis=(1, 2)))
         norms = np.zeros(self.prepared.n_terms)
-        norms[self.prepared.terms] = self.prepared.grouping.spread(lengths)
+        norms[self.prepared.terms] = lengths[self.prepared.grouping.group_of]
         return norms
 
     def path(self, points: tuple[ConvexPoint, ...], names: tuple[str, ...]) -> RegularizationPath:

@@ -18,6 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from sparsenam.context import Context
+from sparsenam.convex.problem import step_lengths
 from sparsenam.convex.ramps import Ramps
 from sparsenam.families import Family
 from sparsenam.model import FittedCurve
@@ -99,20 +100,10 @@ def has_converged(freedoms: Sequence[float], relative: float = UPDATE_TOL, absol
     return len(changes) == 2 and all(changes)
 
 
-def step_lengths(objectives: Callable[[Vector], Vector], before: Vector, tries: int) -> Vector:
-    """Return for each fit the first of 1, ½, ¼, … at which its objective is no worse than before, or 0, (fits,)."""
-    steps, worse = np.ones_like(before), np.ones(before.shape, dtype=np.bool_)
-    for _ in range(tries):
-        worse = ~(objectives(steps) <= before + OBJECTIVE_ROUNDING * np.abs(before))
-        if not worse.any():
-            return steps
-        steps = np.where(worse, 0.5 * steps, steps)
-    return np.where(worse, 0.0, steps)
-
-
 def step_length(objective: Callable[[float], float], before: float) -> float:
-    """Return the length for one fit, of which the objective is a number; the last call is at it, if it is not 0."""
-    found = step_lengths(lambda steps: np.array([objective(float(steps[0]))]), np.array([before]), NEWTON_HALVINGS + 1)
+    """Return the first of 1, ½, ¼, … at which the objective is no worse than before, where its last call is, or 0."""
+    highest = before + OBJECTIVE_ROUNDING * abs(before)
+    found = step_lengths(lambda steps: np.array([objective(float(steps[0])) <= highest]), 1, NEWTON_HALVINGS + 1)
     return float(found[0])
 
 

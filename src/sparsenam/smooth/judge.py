@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from sparsenam.convex.design import Array, Indices
-from sparsenam.convex.problem import ConvexProblem
+from sparsenam.convex.problem import ConvexProblem, step_lengths
 from sparsenam.convex.ramps import Ramps
 from sparsenam.convex.squared import GramCache
 from sparsenam.families.base import dispersion
 from sparsenam.smooth.design import HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
-from sparsenam.smooth.engine import FIRST_NOISE, SmoothProblem, residual_variance, step_lengths
+from sparsenam.smooth.engine import FIRST_NOISE, OBJECTIVE_ROUNDING, SmoothProblem, residual_variance
 
 # updates of the strengths; warm starts do the rest where columns are many
 # make constants: JUDGE_UPDATES halved +0.17 %, doubled +0 % loss
@@ -115,7 +115,8 @@ class SmoothJudge:
 
     ``problem`` has the batches, of which each stands for ``counts`` (batches,) observations; ``held_out`` are the rows
     to score in all but the first, which scores all rows. Give the same ``gram`` to ``convex_path``: squared loss is
-    then judged by sums already made. ``forms`` are the groups' priors, by default those of the design's roughness.
+    then judged by sums already made. ``ramps`` of each group's terms (`PriorForms.of_ramps`) are for the priors of the
+    smooth fit that follows; without any, priors are those of the design's roughness.
     """
 
     def __init__(
@@ -124,10 +125,11 @@ class SmoothJudge:
         counts: Array,
         held_out: Sequence[Indices],
         gram: GramCache | None = None,
-        forms: PriorForms | None = None,
+        ramps: Sequence[Sequence[Ramps | int]] | None = None,
     ) -> None:
         self.problem, self.counts, design = problem, counts, problem.design
-        self.forms = PriorForms.of_design(design.roughness) if forms is None else forms
+        of_ramps = PriorForms.of_ramps(design.transform, ramps) if ramps else None
+        self.forms = of_ramps or PriorForms.of_design(design.roughness)
         self.held_out: tuple[Indices, ...] = (np.arange(design.n_rows), *held_out)
         if gram is None and problem.family.is_quadratic:
             gram = GramCache(design, problem.target.T, problem.weights)
@@ -445,7 +447,9 @@ class WorkingProblem:
             cost = prior.cost(point[0] + steps[:, None, None] * direction[0])
             return np.sum(self._weights * found, axis=1) / noise + cost
 
-        return step_lengths(objectives, objectives(np.zeros(len(noise))), JUDGE_HALVINGS)
+        before = objectives(np.zeros(len(noise)))
+        highest = before + OBJECTIVE_ROUNDING * np.abs(before)
+        return step_lengths(lambda steps: objectives(steps) <= highest, len(noise), JUDGE_HALVINGS)
 
     def adapt(self, steps: Array) -> None:
         """Raise the least curvature of rows in batches whose last step (batches,) was 0, lower it in the others.

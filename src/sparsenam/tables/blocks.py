@@ -102,7 +102,7 @@ class ColumnBlocks(Blocks, Protocol):
     """Rows in blocks, of which some columns can be read alone; ``names`` are those that become X."""
 
     @property
-    def columns(self) -> TargetColumns: ...
+    def target_columns(self) -> TargetColumns: ...
     @property
     def names(self) -> tuple[str, ...]: ...
     def only(self, names: Iterable[str]) -> Self: ...
@@ -338,8 +338,8 @@ def blocks_of(X: object, columns: TargetColumns) -> ColumnBlocks | None:
     pyarrow; or a table of Dask or Spark, with the ``columns`` among its own.
     """
     if isinstance(X, ColumnBlocks):
-        if columns != X.columns:
-            expected, got = ", ".join(X.columns.used), ", ".join(columns.used)
+        if columns != X.target_columns:
+            expected, got = ", ".join(X.target_columns.used), ", ".join(columns.used)
             raise InputError(describe("y, sample_weight and exposure", expected, got, "name the columns of the table"))
         return X
     source = source_of(X)

@@ -54,7 +54,7 @@ class ArrowBlocks:
     """
 
     dataset: ds.Dataset
-    columns: TargetColumns
+    target_columns: TargetColumns
     names: tuple[str, ...]
     n_rows: int
     height: int = field(default_factory=usual_height)
@@ -71,9 +71,9 @@ class ArrowBlocks:
         return replace(self, jobs=jobs)
 
     def __iter__(self) -> Iterator[Block]:
-        tables = tables_of(self.dataset, (*self.names, *self.columns.used), self.height)
+        tables = tables_of(self.dataset, (*self.names, *self.target_columns.used), self.height)
         for number, table in enumerate(tables):
-            yield self.columns.block(table, number, number * self.height)
+            yield self.target_columns.block(table, number, number * self.height)
 
     def visit(self, numbers: Iterable[int]) -> Iterator[Block]:
         """Yield the blocks of these numbers, in this order; the next is read while the caller works on one.
@@ -81,9 +81,9 @@ class ArrowBlocks:
         Of a row group that holds several blocks all rows before a block's last are decoded for it: little beside what
         is done with the rows.
         """
-        tables = _one_ahead(_ranges(self.dataset, (*self.names, *self.columns.used), self.height, numbers))
+        tables = _one_ahead(_ranges(self.dataset, (*self.names, *self.target_columns.used), self.height, numbers))
         for number, table in tables:
-            yield self.columns.block(table, number, number * self.height)
+            yield self.target_columns.block(table, number, number * self.height)
 
     def reduce(self, function: Callable[[Block, State], Sum], state: State, report: Report = None) -> Sum:
         """Return the sum over all blocks; the next is read while ``jobs`` of them are worked on."""

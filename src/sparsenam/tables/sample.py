@@ -98,29 +98,10 @@ class Grouping:
             groups[terms] = group
         return groups
 
-    @cached_property
-    def sizes(self) -> list[int]:
-        """The number of terms in each term's group."""
-        sizes: list[int] = np.bincount(self.group_of)[self.group_of].tolist()
-        return sizes
-
-    @cached_property
-    def is_trivial(self) -> bool:
-        """Whether group j is term j alone."""
-        return np.array_equal(self.group_of, np.arange(len(self.members)))
-
     @classmethod
     def separate(cls, n_terms: int) -> Grouping:
         """Return one group of weight 1 for each term."""
         return cls(tuple(np.array([term], dtype=np.intp) for term in range(n_terms)), np.ones(n_terms))
-
-    def terms_of(self, groups: Indices) -> Indices:
-        """Return the terms of some groups, in rising order."""
-        return groups if self.is_trivial else np.flatnonzero(np.isin(self.group_of, groups))
-
-    def spread(self, values: Vector) -> Vector:
-        """Return each term's value from those of the groups, shape (terms,)."""
-        return values[self.group_of]
 
     def take(self, terms: Indices) -> Grouping:
         """Return the groups of some terms, numbered anew in the order given; groups without a term vanish."""
