@@ -77,17 +77,6 @@ def add_effects(places: Places, shares: Floats, terms: Indices, values: Floats, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_tables(codes: Indices, pairs: Indices, values: Floats, tables: Floats) -> None:
-    """Add values (r, rows) of rows to the cells (pairs, r, codes, codes) that their codes (columns, rows) lead to."""
-    for pair in range(len(pairs)):
-        down, across = codes[pairs[pair, 0]], codes[pairs[pair, 1]]
-        for column in range(len(values)):
-            added, cells = values[column], tables[pair, column]
-            for row in range(added.size):
-                cells[np.uint64(down[row]), np.uint64(across[row])] += added[row]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def place(cells: Floats, knots: Floats, start: int, absent: int, places: Places, shares: Floats) -> None:
     """Find the knot left of each cell (rows,), counted from ``start``, and the share of the next one.
 

@@ -151,13 +151,13 @@ def additive_gain(tables: Tables) -> tuple[Vector, Vector]:
 
 def _tables(codes: Codes, residual: Matrix, weights: Matrix, pairs: NDArray[np.intp]) -> Tables:
     """Return the tables of some pairs, (pairs, 1 + 2 · outputs, codes, codes)."""
-    from sparsenam.convex.kernels import add_tables  # and numba, which few other fits of small tables need
-
     by_output = np.stack([residual.T, weights.T], axis=1)
     values = np.concatenate([np.ones((1, len(residual))), by_output.reshape(-1, len(residual))])
-    tables = np.zeros((len(pairs), len(values), SCREEN_CODES, SCREEN_CODES))
-    add_tables(codes, pairs, values, tables)
-    return tables
+    tables = np.empty((len(pairs), len(values), SCREEN_CODES**2))
+    for table, (down, across) in zip(tables, pairs, strict=True):
+        cells = codes[down] * SCREEN_CODES + codes[across]
+        table[:] = [np.bincount(cells, added, SCREEN_CODES**2) for added in values]
+    return tables.reshape(len(pairs), len(values), SCREEN_CODES, SCREEN_CODES)
 
 
 @dataclass(frozen=True, slots=True)
