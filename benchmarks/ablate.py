@@ -151,10 +151,10 @@ def generated_split(name, seed):
 
 
 def without(mechanism, task):
-    """Return the default fit without a mechanism; this process does nothing else."""
+    """Return the additive fit without a mechanism; this process does nothing else."""
     if mechanism is not None:
         MECHANISMS[mechanism].off()
-    return ours(task)
+    return ours(task, pairs=0)  # pairs are a mechanism with a benchmark of its own
 
 
 def calls_for(report, tables, names, splits):

@@ -26,10 +26,11 @@ INTRODUCTION = """# Time and memory
 
 Real tables are on [another page](benchmarks.md); this one is about nine tables with many more peers, and about growth.
 
-`SNAMRegressor(random_state=seed)` or `SNAMClassifier(random_state=seed)` with nothing else set, and its peers: the same
-tables, random splits and number of cores, every fit in a process of its own. `make bench` runs all of it, goes on where
-it was stopped, and writes this page; `make bench-quick` tries every peer on small pieces of the tables in minutes; the
-figures are in `benchmarks/results/bench.json`, the settings in `benchmarks/bench_peers.py`.
+`SNAMRegressor(random_state=seed)` or `SNAMClassifier(random_state=seed)` with nothing else set, the same with
+`pairs=0`, which is *ours* below, and its peers: the same tables, random splits and number of cores, every fit in a
+process of its own. `make bench` runs all of it, goes on where it was stopped, and writes this page; `make bench-quick`
+tries every peer on small pieces of the tables in minutes; the figures are in `benchmarks/results/bench.json`, the
+settings in `benchmarks/bench_peers.py`.
 """
 
 MEASURES = """- **Seconds** are those of the fit with everything chosen, in the way that the library's authors offer: by
@@ -43,8 +44,8 @@ MEASURES = """- **Seconds** are those of the fit with everything chosen, in the 
   processes that a library starts count with all they hold. **Predicting** is timed on 10⁵ rows and on one.
 - A library that fails, or needs more than {seconds:.0f} s or {gigabytes:.0f} GB, is shown so; *not run*: not tried.
 
-LightGBM and XGBoost are no additive models: they say what is left to be gained by giving that up. EBM with pairs and
-`pairs="auto"` stand between. DNAMite can drop columns, but by a strength that the user has to know. NAM is a loop over
+LightGBM and XGBoost are no additive models: they say what is left to be gained by giving that up. EBM and sparsenam
+with pairs stand between. DNAMite can drop columns, but by a strength that the user has to know. NAM is a loop over
 networks in PyTorch. Group lasso fits cubic splines of each column, whose penalty shrinks what it keeps.
 """
 

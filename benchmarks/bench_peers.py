@@ -54,8 +54,8 @@ def sparsenam(task, **settings):
     return Fitted(prediction_of(task, model), np.flatnonzero(model.get_support()).tolist())
 
 
-def sparsenam_pairs(task):
-    return sparsenam(task, pairs="auto")
+def sparsenam_mains(task):
+    return sparsenam(task, pairs=0)
 
 
 def ebm(task, **settings):
@@ -238,8 +238,8 @@ class Peer:
 
 
 PEERS = {
-    "sparsenam": Peer("sparsenam", sparsenam, "sparsenam", ("sparsenam.estimators",)),
-    "sparsenam_pairs": Peer("sparsenam, pairs", sparsenam_pairs, "sparsenam", ("sparsenam.estimators",)),
+    "sparsenam": Peer("sparsenam, pairs=0", sparsenam_mains, "sparsenam", ("sparsenam.estimators",)),
+    "sparsenam_pairs": Peer("sparsenam", sparsenam, "sparsenam", ("sparsenam.estimators",)),
     "ebm": Peer("EBM, mains", ebm_mains, "interpret-core", ("interpret.glassbox",)),
     "ebm_pairs": Peer("EBM, pairs", ebm, "interpret-core", ("interpret.glassbox",)),
     "lightgbm": Peer("LightGBM", lightgbm, "lightgbm", ("lightgbm",)),

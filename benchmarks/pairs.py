@@ -60,8 +60,8 @@ def california(seed, peers):
     X, y, _ = california_table(seed)
     X, X_fresh, y, y_fresh = train_test_split(X, y, test_size=0.2, random_state=seed)
     makers = {
-        "ours": lambda: SNAMRegressor(pairs="auto", random_state=seed),
-        "mains": lambda: SNAMRegressor(random_state=seed),
+        "ours": lambda: SNAMRegressor(random_state=seed),
+        "mains": lambda: SNAMRegressor(pairs=0, random_state=seed),
     }
     if peers:
         makers |= {"lightgbm": boosted, "ebm": lambda: ebm_with_pairs("regression", seed)}
@@ -70,7 +70,7 @@ def california(seed, peers):
 
 def poisson(seed, peers):
     X, y, X_fresh, y_fresh, truth = poisson_pairs(seed)
-    makers = {"ours": lambda: SNAMRegressor(family="poisson", pairs="auto", random_state=seed)}
+    makers = {"ours": lambda: SNAMRegressor(family="poisson", random_state=seed)}
     if peers:
         makers["ebm"] = lambda: ebm_with_pairs("regression", seed, objective="poisson_deviance")
     found = against(makers, X, y, X_fresh, y_fresh, mean_poisson_deviance)
@@ -82,13 +82,13 @@ def false(seed, peers):
     found = {}
     for law in LAWS:
         X, y = additive(law, seed)
-        found[law] = [list(pair) for pair in SNAMRegressor(pairs="auto", random_state=seed).fit(X, y).interactions_]
+        found[law] = [list(pair) for pair in SNAMRegressor(random_state=seed).fit(X, y).interactions_]
     return found
 
 
 def friedman(seed, peers):
     X, y = friedman_and_xor(seed)
-    found = SNAMRegressor(pairs="auto", random_state=seed).fit(X, y).interactions_
+    found = SNAMRegressor(random_state=seed).fit(X, y).interactions_
     return {"pairs": sorted(sorted(pair) for pair in found), "exact": set(found) == {("x0", "x1"), ("x7", "x9")}}
 
 
@@ -111,7 +111,7 @@ def wide(seed, peers, rows=500, columns=10_000):
     X = generator.normal(size=(rows, columns))
     y = 2 * np.sin(2 * X[:, 0]) + X[:, 1] + 1.5 * X[:, 2] * X[:, 1] + generator.normal(size=rows)
     without = timed(SNAMRegressor(random_state=seed), X, y)
-    model = SNAMRegressor(pairs="auto", random_state=seed)
+    model = SNAMRegressor(random_state=seed)
     seconds = timed(model, X, y)
     pairs = [list(pair) for pair in model.interactions_]
     return {"without": round(without, 2), "seconds": round(seconds, 2), "pairs": pairs}

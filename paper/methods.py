@@ -46,7 +46,7 @@ def make_snam(kind: Kind, settings: Settings, seed: int) -> SNAMRegressor | SNAM
         network = {key: value for key, value in network.items() if key not in NOT_OF_FULL_BATCH}
     rest = {key: value for key, value in given.items() if key not in known}
     trained = Network(**network) if network else None
-    return make(**rest, network=trained, verbose=False, random_state=seed)
+    return make(**{"pairs": 0} | rest, network=trained, verbose=False, random_state=seed)
 
 
 def make_paper_snam(kind: Kind, penalty: float, settings: Settings, seed: int) -> SNAMRegressor | SNAMClassifier:
@@ -64,7 +64,7 @@ def make_paper_snam(kind: Kind, penalty: float, settings: Settings, seed: int) -
 def make_regressor(name: str, seed: int) -> SNAMRegressor | RandomFeatureSNAMRegressor:
     """Return the library's default for "default" and "network", else random features by the lowest held-out loss."""
     if name in ("default", "network"):
-        return SNAMRegressor(random_state=seed)
+        return SNAMRegressor(pairs=0, random_state=seed)
     return RandomFeatureSNAMRegressor(rule="best", random_state=seed)
 
 

@@ -62,12 +62,16 @@ def ours(task, **settings):
     return Fitted(predict, tuple(map(str, model.get_feature_names_out())), {"pairs": len(model.interactions_)})
 
 
-def ours_pairs(task):
-    return ours(task, pairs="auto")
+def ours_mains(task):
+    return ours(task, pairs=0)
 
 
 def ours_best(task):
     return ours(task, rule="best")
+
+
+def ours_all(task):
+    return ours(task, alpha=0.0)
 
 
 def ebm(task, **settings):
@@ -265,8 +269,9 @@ OURS = ("sparsenam.estimators",)
 
 METHODS = {
     "ours": Method("sparsenam", ours, "sparsenam", EVERY, OURS),
-    "ours_pairs": Method('sparsenam, `pairs="auto"`', ours_pairs, "sparsenam", EVERY, OURS),
+    "ours_mains": Method("sparsenam, `pairs=0`", ours_mains, "sparsenam", EVERY, OURS),
     "ours_best": Method('sparsenam, `rule="best"`', ours_best, "sparsenam", EVERY, OURS),
+    "ours_all": Method("sparsenam, `alpha=0`", ours_all, "sparsenam", EVERY, OURS),
     "ebm": Method("EBM without pairs", ebm_mains, "interpret-core", NO_TIMES, ("interpret.glassbox",)),
     "ebm_pairs": Method("EBM", ebm, "interpret-core", NO_TIMES, ("interpret.glassbox",)),
     "lightgbm": Method("LightGBM", lightgbm, "lightgbm", NO_TIMES, ("lightgbm",)),

@@ -276,10 +276,14 @@ def edits(fit, folder):
 
 
 def drops(fit, folder):
-    """A dropped column takes its effect with it and nothing else, and need not be there any more."""
-    changed = fit.model.edit().drop("dose", reason=REASON)
+    """A dropped column takes its effect and its pairs with it and nothing else, and need not be there any more."""
+    before, changed = fit.scores(), fit.model.edit().drop("dose", reason=REASON)
     effect = fit.model.effects(fit.X)[:, fit.X.columns.get_loc("dose")].reshape(len(fit.X), -1)
-    return close(fit.scores(fit.X.drop(columns="dose"), changed), fit.scores() - effect)
+    joint = fit.model.interaction_effects(fit.X).reshape(len(fit.X), -1, before.shape[1])
+    effect = effect + joint[:, ["dose" in pair for pair in fit.model.interactions_]].sum(axis=1)
+    compared = close(fit.scores(fit.X.drop(columns="dose"), changed), before - effect)
+    assert not any("dose" in pair for pair in changed.interactions_)
+    return compared + same_bits(fit.scores(model=changed.undo()), before)
 
 
 def audits(fit, folder):

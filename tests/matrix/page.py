@@ -37,7 +37,7 @@ USES_TEXT = """
 | report | `explain().report(…)` is one well-formed file that shows every kept column |
 | save | `load` gives a model with the same predictions and effects to the bit |
 | edit | `edit().flatten(…)` makes a curve flat, and `undo` brings back the same bits |
-| drop | `edit().drop(…)` takes away the effect of the column and nothing else |
+| drop | `edit().drop(…)` takes away the effect of the column and its pairs, nothing else; `undo` brings back the bits |
 | audit | `audit` tests every dropped column, and its means are those of the predictions |
 | compare | `compare` finds no difference from the model itself, and the right one from another model |
 | stability | `stability` keeps the columns that matter in at least as many half-samples as any other |

@@ -53,11 +53,6 @@ CODE = ("JSON", "Python", "C", "JavaScript", "SQL", "PMML", "ONNX")
 
 # (way, use): the refusal; scorecards of other models than those of two classes are added below
 REFUSALS = {
-    ("pairs", "drop"): Refusal(
-        INPUT,
-        "drop: expected a column in no pair, got 'dose', which is in 1 pair(s); fit with pairs=0 or other pairs, or "
-        "change its single effect by set_shape or flatten.",
-    ),
     ("survival", "intervals"): Refusal(
         INPUT,
         "predict_interval: expected a regressor, got a model of survival times; read quantiles of the time from "
@@ -110,7 +105,6 @@ APART = {
         "pairs: expected columns whose shape is free, got 'dose', of which shapes asks something; leave it out of "
         "pairs, or out of shapes.",
     ),
-    ("pairs", "Parquet"): not_in_blocks("pairs"),
     **_of_networks(
         "pairs",
         Refusal(
@@ -118,10 +112,6 @@ APART = {
             "pairs: expected the smooth fit, got [('age', 'dose')] with a network; leave network and refit out, or set "
             "pairs=0.",
         ),
-    ),
-    ("pairs", "FDR"): Refusal(
-        INPUT,
-        "rule=FDR(…): expected a fit of the discovered columns alone, got pairs=[('age', 'dose')]; leave it out.",
     ),
     ("shapes", "Parquet"): not_in_blocks("shapes"),
     **_of_networks(

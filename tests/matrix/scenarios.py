@@ -59,7 +59,7 @@ WAYS = {
     "edited": ("edited", "a fitted model, changed by `edit().flatten(…)`"),
 }
 # with these a large table in memory is fitted at once, without a sample
-AT_ONCE = ("pairs", "shapes", "groups", "survival", "network", "GELU network", "random features")
+AT_ONCE = ("shapes", "groups", "survival", "network", "GELU network", "random features")
 # the random feature estimators have no parameter for these
 WITHOUT_PARAMETER = {
     ("pairs", "random features"),

@@ -90,7 +90,7 @@ class FitOptions(PathOptions):
     rule: Annotated[str, typer.Option(help="compact, one_se or best: which point of the path to take.")] = "compact"
     max_features: Annotated[int | None, typer.Option(help="Most columns to keep.")] = None
     fdr: Annotated[float | None, typer.Option(help="Keep discoveries with at most this share of false ones.")] = None
-    pairs: Annotated[str | None, typer.Option(help="Most pairs of columns that act together, or auto.")] = None
+    pairs: Annotated[str | None, typer.Option(help="Most pairs of columns that act together, 0 for none.")] = None
     pair: Annotated[list[str] | None, typer.Option(help="A pair that must be in: one,other; may be repeated.")] = None
     heredity: Annotated[str, typer.Option(help="none, weak or strong: which kept columns a pair needs.")] = "none"
     shape: Annotated[list[str] | None, typer.Option(help="Shape of a column, as in age=increasing; repeatable.")] = None
@@ -262,6 +262,9 @@ def _say_outcome(metrics: Plain, folder: ModelFolder) -> None:
     say(f"kept: {', '.join(kept) or 'nothing'} ({len(kept)} of {metrics['columns']} columns)")
     if metrics.get("pairs"):
         say(f"pairs: {', '.join(pair_text(one, other) for one, other in metrics['pairs'])}")
+        added = (metrics["explained"] or {}).get("by_pairs")
+        if added is not None:
+            say(f"pairs add {100 * added:.1f} % to what is explained; --pairs 0 fits the purely additive model")
     few = ", ".join(dropped[:MOST_DROPPED_NAMED]) + (" …" if len(dropped) > MOST_DROPPED_NAMED else "")
     say(f"dropped: {len(dropped)} ({few})" if dropped else "dropped: none")
     rows = metrics["rows"]

@@ -143,7 +143,7 @@ class FitRequest:
     def needs_memory(self) -> bool:
         """Whether the fit needs all rows at once."""
         survival = self.target.event is not None or self.target.task == "survival"
-        return self.settings.get("pairs") not in (None, 0) or self.settings["shapes"] is not None or survival
+        return self.settings["shapes"] is not None or survival
 
     def read(self, table: Path, max_bytes: int) -> TableProblem:
         """Return the problem that the request makes of a table in a file."""

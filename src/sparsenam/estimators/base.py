@@ -115,7 +115,7 @@ class AdditiveEstimator(FittedModel, ABC):
             found = fit(rows, plan, respond, context)
         self.fit_ = found
         vars(self).pop("_session", None)  # of an editable copy that is fitted anew
-        evidence = found.summary.evidence
+        evidence = found.judged
         doubts = [] if evidence is None else evidence.doubts()
         if doubts:  # the level is that of whoever calls fit
             warnings.warn(" ".join([*doubts, "evidence_ has the figures."]), ChoiceWarning, stacklevel=4)
@@ -126,7 +126,7 @@ class AdditiveEstimator(FittedModel, ABC):
 class SNAMParameters(AdditiveEstimator):
     """The constructor of the SNAM estimators; see `SNAMRegressor` for the meaning."""
 
-    pairs: Pairs = 0
+    pairs: Pairs = "auto"
     heredity: Heredity = "none"
     refit: bool | Literal["auto"] = "auto"
     network: Network | None = None
@@ -267,9 +267,7 @@ def _needs_all_rows(plan: Plan, blocks: Blocks | None, at_once: bool) -> str | N
         return strategy.at_once
     if not strategy.fits_all_rows and blocks is not None and not isinstance(blocks, VisitedBlocks):
         return "a network, which is trained on files of Parquet only"
-    if not isinstance(settings.cv, int):
-        return "folds that are given"
-    return "pairs" if settings.asks_for_pairs else None
+    return None if isinstance(settings.cv, int) else "folds that are given"
 
 
 def require_in_memory(X: object, needs: str) -> None:

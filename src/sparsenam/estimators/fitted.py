@@ -274,7 +274,7 @@ class FittedModel(SelectorMixin, BaseEstimator):
         return self._change("merge_levels", column, reason, who, lambda edited: edited.merged(levels))
 
     def drop(self, column: ColumnName, *, reason: str, who: str | None = None) -> Self:
-        """Take a column out of the model, its missing cells included; the intercept stays, effects being centred.
+        """Take a column out of the model, with its missing cells and pairs; the intercept stays, effects being centred.
 
         Parameters as for `set_shape`.
         """

@@ -70,10 +70,10 @@ def explain(fit: Fit, X: object = None) -> Explanation:
 
 
 def _data_of_kept(fit: Fit) -> DataSummary:
-    """Return the summary of the training data without columns that an edit dropped."""
+    """Return the summary of the training data without columns and pairs that an edit dropped."""
     data = fit.summary.data
     by_name = {column.name: column for column in data.columns}
-    return replace(data, columns=tuple(by_name[name] for name in fit.kept_names))
+    return replace(data, columns=tuple(by_name[name] for name in fit.kept_names), pairs=tuple(fit.of_pairs(data.pairs)))
 
 
 def _bands_of(fit: Fit) -> Bands | None:
@@ -284,7 +284,7 @@ def _curve(fit: Fit, index: int, edges: Vector, kinks: Vector | None, shift: Vec
 
 
 def _card(fit: Fit, data: DataSummary) -> Plain:
-    certificate, curve, taken, evidence = fit.certificate, fit.curve, fit.taken, fit.summary.evidence
+    certificate, curve, taken = fit.certificate, fit.curve, fit.taken
     scores = fit.summary.scores
     if scores is None and curve is not None and taken is not None:
         loss, without = float(curve.mean[taken]), float(curve.mean[0])
@@ -305,7 +305,7 @@ def _card(fit: Fit, data: DataSummary) -> Plain:
             "certificate": None if certificate is None else certificate.to_dict(),
             "pair_certificate": None if fit.pair_certificate is None else fit.pair_certificate.to_dict(),
             "scores": scores,
-            "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
+            "explained": None if fit.summary.explained is None else to_plain(fit.summary.explained),
             "notes": notes_of(fit),
             "created": fit.summary.created,
         }

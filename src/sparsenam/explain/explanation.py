@@ -283,10 +283,10 @@ class Explanation:
 
     The score of a row is ``intercept`` (outputs,) plus the effects of its features and its ``pairs``, which both come
     with the largest mean absolute effect first. ``card`` says how the model was made, with ``explained``, the share of
-    the loss that it explains in rows held out and the standard error, and ``notes``, what to know before trusting the
-    choice, in sentences; ``curve``, ``chosen``, ``path`` and ``history`` say how alpha and features were chosen, where
-    the fit knows. ``edits`` are the changes made after the fit, the first one first; card, curve and path are still
-    those of the fit. Printed, it is a summary in a few lines.
+    the loss that it explains in rows left out, its error and what pairs add of it, and ``notes``, what to know before
+    trusting the choice, in sentences; ``curve``, ``chosen``, ``path`` and ``history`` say how alpha and features were
+    chosen, where the fit knows. ``edits`` are the changes made after the fit, the first one first; card, curve and path
+    are still those of the fit. Printed, it is a summary in a few lines.
     """
 
     task: Task
@@ -322,6 +322,15 @@ class Explanation:
         if not explained or explained.get("share") is None or explained.get("error") is None:
             return None
         return f"{100 * explained['share']:.1f} % ± {100 * explained['error']:.1f} %".replace("-", MINUS)
+
+    @property
+    def worth_of_pairs(self) -> str:
+        """How much of that the pairs add, in a sentence; empty where there are none, or where it is not known."""
+        added = (self.card.get("explained") or {}).get("by_pairs")
+        if added is None or not self.pairs:
+            return ""
+        share = f"{100 * added:.1f} %".replace("-", MINUS)
+        return f"Pairs add {share} to what is explained; pairs=0 fits the purely additive model."
 
     def __str__(self) -> str:
         from sparsenam.explain.words import in_words

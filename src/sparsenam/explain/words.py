@@ -28,6 +28,7 @@ def in_words(explanation: Explanation) -> str:
     if explanation.explained is not None:
         fitted = ", before the edits" if explanation.edits else ""
         lines.append(f"Explained in rows held out{fitted}: {explanation.explained} of the loss.")
+        lines += [explanation.worth_of_pairs] if explanation.worth_of_pairs else []
     scores: dict[str, float | None] = card.get("scores") or {}
     lines += [f"{name}: {number_text(value)}" for name, value in scores.items()]
     lines += [f"edited {edit.sentence}" for edit in explanation.edits]

@@ -59,7 +59,7 @@ def check_fit(fit: Fit, task: Task) -> None:
     _check_curve(fit)
     _check_edits(fit)
     if fit.bands is not None:
-        _check_bands(fit.bands, model)
+        _check_bands(fit.bands, model, fit.fitted_pairs)
     if fit.residuals is not None:
         _check_residuals(fit.residuals, model)
     _check_summary(fit)
@@ -158,6 +158,7 @@ def _check_edits(fit: Fit) -> None:
         try:
             _check_edit(edit, fit.encoder, model)
             model = applied(model, fit.encoder, edit, backwards=True)
+            check_model(model, model.n_terms)
         except (InputError, ValueError, IndexError) as error:
             raise RefusalError(f"a damaged log of edits ({str(error)[:80]})") from error
 
@@ -174,12 +175,14 @@ def _check_edit(edit: Edit, encoder: TableEncoder, model: AdditiveModel) -> None
     terms = terms_of(encoder, encoder.names.index(edit.column))
     found = {each.term: each for each in column_curves(model, terms)}
     require(found == {each.term: each for each in edit.after}, damage)
+    left = [pair.terms for pair in edit.pairs if not set(terms) & set(pair.terms)]
+    require(not edit.pairs or [pair.terms for pair in model.pairs] == left, damage)
     before = [each.term for each in edit.before]
     require(bool(before) and set(before) <= set(terms) and len(set(before)) == len(before), damage)
     require(all(each.curve.outputs == outputs for each in edit.before), damage)
 
 
-def _check_bands(bands: Bands, model: AdditiveModel) -> None:
+def _check_bands(bands: Bands, model: AdditiveModel, pairs: tuple[PairFunction, ...]) -> None:
     damage, outputs, terms = "bands that cannot be", model.intercept.size, [band.term for band in bands.terms]
     require(len(set(terms)) == len(terms) and all(term < model.n_terms for term in (*terms, *bands.without)), damage)
     for band in bands.terms:
@@ -187,10 +190,10 @@ def _check_bands(bands: Bands, model: AdditiveModel) -> None:
         require((band.deviations.shape, band.maxima.shape) == shapes and band.knots.size > 0, damage)
         require(_rises(band.knots, strictly=True), damage)
     if bands.terms or bands.pairs:
-        shapes = [pair.values.shape for pair in model.pairs]
+        shapes = [pair.values.shape for pair in pairs]
         require([each.shape for each in bands.pairs] == shapes, damage)
     else:
-        require(not model.pairs or bands.verdict == "refused", damage)
+        require(not pairs or bands.verdict == "refused", damage)
 
 
 def _check_residuals(residuals: Residuals, model: AdditiveModel) -> None:
@@ -286,7 +289,7 @@ def _check_summary(fit: Fit) -> None:
     """Raise `RefusalError` unless a summary is one of this table and of what the model keeps."""
     summary, encoder, model, edits = fit.summary, fit.encoder, fit.model, fit.edits
     damage, data = "a summary of another model", summary.data
-    require(len(data.pairs) == len(model.pairs), "a summary of other pairs")
+    require(len(data.pairs) == len(fit.fitted_pairs), "a summary of other pairs")
     kept, told = (
         [encoder.names[column] for column in kept_columns(encoder, model)],
         [part.name for part in data.columns],

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sparsenam.context import Context
 from sparsenam.errors import rows_named_by
 from sparsenam.families import Family
-from sparsenam.fit.problem import FamilyProblem, Fitted, SmoothEvidence
+from sparsenam.fit.problem import FamilyProblem, Fitted
 from sparsenam.fit.response import check_counts, check_exposure
+from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.additive import in_units
 from sparsenam.smooth.all_rows import AllRows, BlockProblem, NewtonSums, fit_all_rows, newton_sums
-from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.tables import Sample, Scaling, TableEncoder
 from sparsenam.tables.blocks import Block, Blocks, VisitedBlocks
 from sparsenam.tables.encoder import News
@@ -40,7 +40,7 @@ class LargeTable:
 class RowReader:
     """A block's rows on the scale of a fit; picklable, so that it can be sent where the rows are.
 
-    ``terms`` are the fitted ones, ``unit`` is what weights are divided by.
+    ``terms`` are the fitted ones, ``unit`` is what weights are divided by, ``held`` is what is not fitted.
     """
 
     encoder: TableEncoder
@@ -52,6 +52,7 @@ class RowReader:
     unit: float
     exposure_unit: float
     exposure_mean: float
+    held: AdditiveModel | None = None
 
     def __call__(self, block: Block) -> BlockProblem:
         """Return the terms (terms, rows), target and weights of the rows that count."""
@@ -68,6 +69,7 @@ class RowReader:
             present &= exposure > 0.0
         encoded, news = self.encoder.encode_columns(self.encoder.columns_of(block.X))
         x = self.scaling.apply(encoded[:, self.terms]).T
+        offset = 0.0 if self.held is None else self.held.scores(encoded[present]) / self.target_scaling.scale
         if not present.all():
             x, target, weights = x[:, present], target[present], weights[present]
         weights = weights / self.unit
@@ -75,7 +77,7 @@ class RowReader:
             units = self.exposure_unit * exposure[present]
             target, weights = target / units[:, None], weights * units**power / self.exposure_mean
         scaled = self.target_scaling.apply(target)
-        return BlockProblem(np.ascontiguousarray(x), scaled, weights, self.family, news)
+        return BlockProblem(np.ascontiguousarray(x), scaled, weights, self.family, news, offset)
 
 
 @dataclass(slots=True, eq=False)
@@ -107,24 +109,29 @@ def warn_of_others(encoder: TableEncoder, news: News) -> None:
 
 
 def on_all_rows(table: LargeTable, encoder: TableEncoder, sample: Sample, fitted: Fitted, context: Context) -> Fitted:
-    """Return the fit of a sample's smooth fit's terms to all rows.
+    """Return the fit of a sample's smooth fit's terms to all rows, with the pairs that the sample gives.
 
     What is known of its uncertainty is that of all rows: the sample's stand for them, each for as many as it must.
     """
     evidence = fitted.smooth
     if evidence is None:
         return fitted
-    problem = evidence.problem
-    prepared = problem.prepared
-    rows = AllRows(table.blocks, _reader(table, encoder, sample, problem))
-    task = SmoothProblem(prepared.x, prepared.target, prepared.weights, problem.family)
-    model = fitted.model
+    problem, model, offset = evidence.problem.take(evidence.places), fitted.model, 0.0
+    prepared, held = problem.prepared, None
+    if model.pairs:
+        held = _held(model, prepared.terms)
+        offset = held.scores(sample.terms[sample.present]) / prepared.target_scaling.scale
+    rows = AllRows(table.blocks, _reader(table, encoder, sample, problem, held))
+    task = BlockProblem(prepared.x, prepared.target, prepared.weights, problem.family, offset=offset)
     if evidence.fit.ramps:
         fit = fit_all_rows(rows, task, evidence.fit, prepared.levels, context)
         means, unit = fit.mean_effects, prepared.target_scaling.scale
         base = fit.intercept + means.sum(axis=0)
         curves = in_units(tuple(fit.functions()), prepared.scaling, means, unit, np.zeros_like(means))
-        model = replace(model, functions=curves)
+        found = dict(zip(prepared.terms.tolist(), curves, strict=True))
+        functions = dict(zip(model.terms.tolist(), model.curves, strict=True))
+        functions |= {term: replace(curve, absent=functions[term].absent) for term, curve in found.items()}
+        model = replace(model, functions=tuple(functions.values()))
     else:
         base = constant_of(rows, task, evidence.fit.intercept, context)
         fit = replace(evidence.fit, intercept=base)
@@ -132,28 +139,45 @@ def on_all_rows(table: LargeTable, encoder: TableEncoder, sample: Sample, fitted
         warn_of_others(encoder, news)
     scaling = prepared.target_scaling
     model = replace(model, intercept=scaling.center + scaling.scale * base + np.log(prepared.exposure_unit))
-    larger = replace(prepared, weights=prepared.weights * (table.blocks.n_rows / len(prepared.target)))
-    stands_for_all = SmoothEvidence(replace(problem, prepared=larger), fit, evidence.places)
-    return replace(fitted, model=model, smooth=stands_for_all)
+    every = evidence.problem.prepared
+    larger = replace(every, weights=every.weights * (table.blocks.n_rows / len(every.target)))
+    known = replace(evidence, problem=replace(evidence.problem, prepared=larger), fit=fit, offset=offset)
+    freedom = fitted.freedom
+    if freedom is not None:
+        freedom += float(fit.degrees_of_freedom.sum() - evidence.fit.degrees_of_freedom.sum())
+    return replace(fitted, model=model, smooth=known, freedom=freedom)
+
+
+def _held(model: AdditiveModel, mains: NDArray[np.intp]) -> AdditiveModel:
+    """Return what fits of the mains leave as it is: pairs, curves of terms in pairs alone, effects of absent cells."""
+    curves = zip(model.terms.tolist(), model.curves, strict=True)
+    nothing = np.zeros((1, model.intercept.size))
+    functions = tuple(
+        FittedCurve.level_beyond(np.zeros(1), nothing, curve.absent) if term in mains else curve
+        for term, curve in curves
+    )
+    return replace(model, functions=functions, intercept=nothing[0])
 
 
 MOST_PASSES, AT_REST = 25, 1e-8  # for the constant of a loss without a closed solution; its change at the end
 
 
-def target_sums(rows: SmoothProblem, state: None) -> Vector:
+def target_sums(rows: BlockProblem, state: None) -> Vector:
     """Return the sums of the weights and of the weighted target over a block's rows, shape (1 + outputs,)."""
     return np.append(rows.weights.sum(), rows.weights @ rows.target)
 
 
-def constant_of(rows: AllRows, sample: SmoothProblem, first: Vector, context: Context) -> Vector:
-    """Return the score (outputs,) that fits all rows best where no term is kept, from that of the sample.
+def constant_of(rows: AllRows, sample: BlockProblem, first: Vector, context: Context) -> Vector:
+    """Return the score (outputs,) that fits all rows best where no main is kept, from that of the sample.
 
     Most families need the mean of the target alone, in which Newton's steps, a pass each, then find nothing to gain.
     """
-    totals = rows.sums(target_sums, None, context)
-    guess = sample.family.best_constant(totals[None, 1:] / totals[0], np.ones(1))
-    if sample.family.is_quadratic:
-        return guess
+    guess = first
+    if not np.any(sample.offset):
+        totals = rows.sums(target_sums, None, context)
+        guess = sample.family.best_constant(totals[None, 1:] / totals[0], np.ones(1))
+        if sample.family.is_quadratic:
+            return guess
 
     def at(constant: Vector) -> NewtonSums:
         return rows.sums(newton_sums, ((), np.zeros((0, first.size)), constant), context)
@@ -178,7 +202,9 @@ def trained_on(table: LargeTable, encoder: TableEncoder, sample: Sample, problem
     return TrainingBlocks(table.blocks, reader, prepared.terms, float(prepared.weights.mean()))
 
 
-def _reader(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: FamilyProblem) -> RowReader:
+def _reader(
+    table: LargeTable, encoder: TableEncoder, sample: Sample, problem: FamilyProblem, held: AdditiveModel | None = None
+) -> RowReader:
     """Return how blocks are read: as the sample was, with its units."""
     prepared, present = problem.prepared, sample.present
     exposure_unit = float(prepared.exposure_unit[0])
@@ -197,4 +223,5 @@ def _reader(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: F
         sample.weight_unit,
         exposure_unit,
         mean,
+        held,
     )

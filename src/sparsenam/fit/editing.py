@@ -28,13 +28,14 @@ from sparsenam.model.editing import (
 from sparsenam.model.networks import SubNetworks
 from sparsenam.tables.encoder import ColumnName
 from sparsenam.tables.text import listed
+from sparsenam.text import count_text
 
 Vector = NDArray[np.float64]
 NewCurves = Callable[[EditedColumn], tuple[Curves, str]]  # from a column to its curves after an edit, and to words
 UNKNOWN = "unknown"
 LONGEST_REASON = 2000  # characters of a reason or a name
 BIN_POINTS = 8  # of a bin at which an effect is read
-WHOLE_COLUMN = ("make_monotone", "merge_levels", "drop")  # edits that promise something of all that a column does
+WHOLE_COLUMN = ("make_monotone", "merge_levels")  # edits that promise something of all that a column does
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +92,12 @@ class Editor:
         """Give a column new curves."""
         edited = self._column(column)
         shapes, request = new(edited)
-        return self._take(replace(self._blank(edited.index, request), before=edited.curves, after=shapes))
+        pairs = self.fit.model.pairs
+        shared = {each.term for each in edited.curves}
+        gone = 0 if shapes else sum(not shared.isdisjoint(pair.terms) for pair in pairs)
+        request += f", with {count_text(gone, 'pair')}" if gone else ""
+        edit = replace(self._blank(edited.index, request), before=edited.curves, after=shapes)
+        return self._take(replace(edit, pairs=pairs) if gone else edit)
 
     def shift_intercept(self, by: ArrayLike) -> Fit:
         """Add to the intercept."""

@@ -18,7 +18,7 @@ from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, Indices, Smooth
 from sparsenam.model import FittedCurve, finish
 from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.choose import Choice, CrossValidation
-from sparsenam.selection.curve import among
+from sparsenam.selection.curve import FDR, among
 from sparsenam.selection.pairs import PairTask, choose_pairs, screen
 from sparsenam.smooth.engine import LIGHTEST, SmoothFit, SmoothProblem
 from sparsenam.smooth.pairs import MOST_MEGABYTES, PairFit, fit_pairs, least_megabytes
@@ -130,9 +130,10 @@ def add_pairs(
 ) -> tuple[Fitted, Certificate | None]:
     """Return the fit with the pairs that are asked for or found, or as it was where there are none.
 
-    Terms that must keep to a shape are in no pair.
+    Terms that must keep to a shape are in no pair, nor are, where discoveries are tested, terms that are none.
     """
     prepared, pairs, scores = problem.prepared, plan.settings.pairs, problem.scores(fitted.model)
+    tested, allowed = isinstance(plan.rule, FDR), frozenset[int](choice.support.tolist())
     shaped = shaped_terms(plan.strategy.shapes, problem)
     assert fitted.smooth is not None
     smooth = fitted.smooth.fit
@@ -141,10 +142,11 @@ def add_pairs(
         at, on_scale = problem.at(scores)
         most = int(pairs) if isinstance(pairs, int | np.integer) else None
         terms = [term for term in value_terms(encoder, prepared).values() if term not in shaped]
-        heredity, cross_validation = plan.settings.heredity, splits(problem)
-        found, certificate = find_pairs(at, on_scale, choice, terms, most, heredity, cross_validation, context)
+        heredity: Heredity = "strong" if tested else plan.settings.heredity
+        found, certificate = find_pairs(at, on_scale, choice, terms, most, heredity, splits(problem), context)
     else:
         check_shaped(found, shaped, prepared.names)
+        found = [pair for pair in found if not tested or allowed.issuperset(pair)]
     if not found:
         return fitted, certificate
     mains = frozenset(int(term) for term in fitted.model.terms)
@@ -169,8 +171,9 @@ def find_pairs(
 
     ``scores`` (rows, outputs) are those of the mains.
     """
-    rows, family = np.flatnonzero(problem.prepared.weights), problem.family
-    prepared, scores = problem.prepared.at_rows(rows), scores[rows]
+    rows, family, prepared = np.flatnonzero(problem.prepared.weights), problem.family, problem.prepared
+    if rows.size < len(scores):
+        prepared, scores = prepared.at_rows(rows), scores[rows]
     kept = set[int](choice.support.tolist())
     tested = _pairs_to_test(terms, kept, heredity)
     if not len(tested):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ from sparsenam.fit.response import ClassResponse, GivenRows, NumberResponse, Res
 from sparsenam.fit.summary import TrainingSummary, kept_columns, summarize_training
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit
+from sparsenam.model.pairs import PairFunction
 from sparsenam.selection import FDR, CVCurve, Evidence, RegularizationPath
 from sparsenam.selection.choose import Choice
 from sparsenam.selection.curve import StoredCurve
@@ -38,6 +39,7 @@ from sparsenam.training import History
 from sparsenam.uncertainty.bands import Bands, bands_of, posterior_of
 from sparsenam.uncertainty.residuals import Residuals, residuals_of
 
+Part = TypeVar("Part")
 Respond = Response | Callable[[FamilyProblem, AdditiveModel], Response]
 StoredResponse = Annotated[
     Response,
@@ -142,6 +144,15 @@ class Fit:
         return self.summary.evidence
 
     @property
+    def judged(self) -> Evidence | None:
+        """The evidence with the figures of the model itself, pairs included: what to say before trusting it."""
+        evidence, known = self.summary.evidence, self.summary.explained
+        if evidence is None or known is None:
+            return evidence
+        behind = None if evidence.behind_all is None else evidence.behind_all - (known.by_pairs or 0.0)
+        return replace(evidence, gain=known.share, gain_error=known.error, behind_all=behind)
+
+    @property
     def kept(self) -> list[int]:
         """Indices of the columns of which the model keeps a term."""
         return kept_columns(self.encoder, self.model)
@@ -163,6 +174,16 @@ class Fit:
         """The names of the two columns of each pair."""
         columns = [self.encoder.names[term.column] for term in self.encoder.terms]
         return tuple((columns[pair.terms[0]], columns[pair.terms[1]]) for pair in self.model.pairs)
+
+    def of_pairs(self, parts: Sequence[Part]) -> list[Part]:
+        """Return those of some parts, one for each pair that was fitted, whose pairs no edit took away."""
+        left = {pair.terms for pair in self.model.pairs}
+        return [part for pair, part in zip(self.fitted_pairs, parts, strict=True) if pair.terms in left]
+
+    @property
+    def fitted_pairs(self) -> tuple[PairFunction, ...]:
+        """The pairs before any edit."""
+        return next((edit.pairs for edit in self.edits if edit.pairs), self.model.pairs)
 
     def reader(self, also: Iterable[int] = ()) -> TableEncoder:
         """Return the encoder that reads the kept columns alone, and others by their indices."""
@@ -238,18 +259,20 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     if isinstance(plan.rule, FDR):
         choice, discoveries = discover(plan.rule, problem, choice, plan.strategy, encoder.names, context)
     fitted = fit_terms(problem, choice, plan, context)
+    mains = fitted
+    if choice is not None and plan.finds_pairs:
+        clock.part = "the choice of pairs"
+        fitted, pair_certificate = add_pairs(encoder, problem, choice, mains, plan, splits, context)
     if rows.table is not None:
         fitted = on_all_rows(rows.table, encoder, rows.sample, fitted, context)
-    if choice is not None and plan.settings.asks_for_pairs:
-        clock.part = "the choice of pairs"
-        fitted, pair_certificate = add_pairs(encoder, problem, choice, fitted, plan, splits, context)
     posterior = posterior_of(fitted.smooth)
     bands = bands_of(fitted, posterior, context)
-    residuals = residuals_of(encoder, rows.sample, problem, choice, fitted, posterior, context)
+    residuals, explained = residuals_of(encoder, rows.sample, problem, choice, mains, fitted, posterior, context)
     finished = problem.finish(fitted)
     response = respond if isinstance(respond, Response) else respond(problem, finished.model)
     made = _fit_value(rows, plan, problem, choice, finished, response, discoveries)
-    summary = replace(made.summary, seconds=time.perf_counter() - started, out_of_time=tuple(clock.cut_short))
+    seconds, late = time.perf_counter() - started, tuple(clock.cut_short)
+    summary = replace(made.summary, explained=explained, seconds=seconds, out_of_time=late)
     return replace(made, summary=summary, bands=bands, residuals=residuals, pair_certificate=pair_certificate)
 
 
@@ -259,7 +282,7 @@ def _posed(rows: FitInput, plan: Plan, context: Context) -> FamilyProblem:
     problem = plan.pose(rows.sample, encoder)
     if plan.strategy.shapes:
         check_shapes(plan.strategy.shapes, encoder, problem)
-    if settings.asks_for_pairs:
+    if plan.finds_pairs:
         asked_pairs(settings.pairs, encoder, problem.prepared)
     if context.resume is not None:
         context.resume.claim(identity_of(problem.prepared, context.streams.seed, plan.parameters))

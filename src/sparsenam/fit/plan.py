@@ -73,7 +73,7 @@ class Settings:
     feature_groups: FeatureGroups | None = None
     penalty_weights: PenaltyWeights | None = None
     always_keep: Sequence[ColumnName] | None = None
-    pairs: Pairs = 0
+    pairs: Pairs = "auto"
     heredity: Heredity = "none"
     refit: bool | Literal["auto"] = "auto"
     network: Network | None = None
@@ -112,7 +112,8 @@ def resolve_snam(settings: Settings) -> Resolved:
         raise InputError(describe("refit", "True, False or 'auto'", repr(refit), "choose one"))
     if settings.asks_for_pairs or settings.heredity != "none":
         check_pairs(settings.pairs, settings.heredity)
-    if settings.asks_for_pairs and (network is not None or refit is False):
+    no_pairs = network is not None or refit is False  # of which "auto" finds none; others were asked for
+    if no_pairs and settings.asks_for_pairs and (settings.pairs != "auto" or settings.heredity != "none"):
         got = f"{reprlib.repr(settings.pairs)} with " + ("a network" if network is not None else "refit=False")
         raise InputError(describe("pairs", "the smooth fit", got, "leave network and refit out, or set pairs=0"))
     if settings.shapes is not None and (network is not None or refit is False):
@@ -121,9 +122,9 @@ def resolve_snam(settings: Settings) -> Resolved:
     if network is not None or refit is False:
         reason = "only the smooth fit depends on how many rows there are"
         require_default("weights", settings.weights, "relative", reason)
-    if isinstance(settings.rule, FDR) and (settings.asks_for_pairs or refit is False):
-        got = "refit=False" if refit is False else f"pairs={reprlib.repr(settings.pairs)}"
-        raise InputError(describe("rule=FDR(…)", "a fit of the discovered columns alone", got, "leave it out"))
+    if isinstance(settings.rule, FDR) and refit is False:
+        expected = "a fit of the discovered columns alone"
+        raise InputError(describe("rule=FDR(…)", expected, "refit=False", "leave it out"))
     if network is None:
         asked = {} if settings.shapes is None else read_shapes(settings.shapes)
         return (convex_strategy() if refit is False else smooth_strategy(asked)), penalty, rule
@@ -279,6 +280,11 @@ class Plan:
     first_family: Family | None
     estimator: str
     parameters: dict[str, Any]
+
+    @property
+    def finds_pairs(self) -> bool:
+        """Whether pairs are asked for or looked for."""
+        return self.strategy.takes_pairs and self.settings.asks_for_pairs
 
     def read(
         self, X: object, y: object, target: Vector, weights: Vector, exposure: Vector | None = None, among: str = ""

@@ -231,6 +231,8 @@ class Strategy:
         Whether the convex problem chooses terms.
     shapes
         What is asked of the effects of columns, by name or position.
+    takes_pairs
+        Whether joint effects of two columns can be part of the fit.
     fits_all_rows
         Whether the fit can be that of all rows of a large table, of which a sample has chosen the terms.
     at_once
@@ -247,6 +249,7 @@ class Strategy:
     limits: bool = False
     chooses: bool = True
     shapes: Mapping[ColumnName, Shape] = field(default_factory=dict[ColumnName, Shape])
+    takes_pairs: bool = False
     fits_all_rows: bool = False
     at_once: str = "refit=False or a random-feature model"
     least_shrinkage: bool = False
@@ -263,6 +266,7 @@ def smooth_strategy(shapes: Mapping[ColumnName, Shape]) -> Strategy:
         smooth,
         limits=True,
         shapes=shapes,
+        takes_pairs=True,
         fits_all_rows=not shapes,
         at_once="shapes" if shapes else "",
     )

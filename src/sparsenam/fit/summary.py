@@ -17,7 +17,7 @@ import scipy
 import sklearn
 from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Count, Numbers, Size, to_plain, unpack
+from sparsenam.codec import Bounds, Count, MaybeNaN, Numbers, Size, to_plain, unpack
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import Evidence
@@ -76,11 +76,24 @@ class DataSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Explained:
+    """What a model explains of rows left out, as a share of the empty model's loss, and its standard error.
+
+    ``by_pairs`` is by how much it is more than that of the same columns without pairs; None where there are none.
+    """
+
+    share: MaybeNaN
+    error: Annotated[float, Bounds(0.0, nan=True)]
+    by_pairs: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingSummary:
     """The training data in brief, and the course of the fit.
 
     ``twins`` names, for a column left out, the column that equals it in every row; ``constant`` the columns that do
     not vary over the rows that count; ``evidence`` is what held-out rows know of the choice, None where there was none.
+    ``explained`` is what the model explains of rows left out, None where that is not known.
     ``out_of_time`` names the parts of the fit that ``max_seconds`` ended early; ``preliminary`` says when the user
     stopped a fit of which this is a preliminary model. Who fits may add the name of the ``target``, ``scores`` on rows
     held out, by their names, and the ``source`` of the rows, such as file and digest.
@@ -94,6 +107,7 @@ class TrainingSummary:
     seconds: Size
     created: Word
     versions: dict[str, Word]
+    explained: Explained | None = None
     out_of_time: tuple[str, ...] = ()
     preliminary: Preliminary | None = None
     target: str | None = None

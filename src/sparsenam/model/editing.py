@@ -17,6 +17,7 @@ from sparsenam.codec import Count, Matrix, Size, Vector
 from sparsenam.errors import InputError, check_word, describe, nearest
 from sparsenam.model.additive import AdditiveModel
 from sparsenam.model.curve import FittedCurve
+from sparsenam.model.pairs import PairFunction
 from sparsenam.tables import Column, TableEncoder
 from sparsenam.tables.text import date_in, date_key, days_since_epoch, listed, number_key
 
@@ -48,9 +49,9 @@ class Edit:
     """One change to a model: what, why, by whom and when, and all that taking it back needs.
 
     ``request`` says in words what was asked for. ``before`` and ``after`` are the curves of all kept terms of the
-    column, none where it is dropped or where the change is to the intercept (``column`` is None then). Intercepts
-    have shape (outputs,). ``n_parameters`` and ``norm`` are those of model and column before. Losses are means over
-    the rows that were given, None where none were.
+    column, none where it is dropped or where the change is to the intercept (``column`` is None then). Intercepts have
+    shape (outputs,). ``n_parameters`` and ``norm`` are those of model and column before, ``pairs`` all pairs before
+    where some go with the column. Losses are means over the rows that were given, None where none were.
     """
 
     kind: EditKind
@@ -67,6 +68,7 @@ class Edit:
     norm: Size | None
     loss_before: float | None = None
     loss_after: float | None = None
+    pairs: tuple[PairFunction, ...] = ()
 
 
 def column_curves(model: AdditiveModel, terms: Iterable[int]) -> tuple[TermCurve, ...]:
@@ -79,8 +81,8 @@ def column_curves(model: AdditiveModel, terms: Iterable[int]) -> tuple[TermCurve
 def applied(model: AdditiveModel, encoder: TableEncoder, edit: Edit, *, backwards: bool = False) -> AdditiveModel:
     """Return the model after an edit, or before it.
 
-    Pairs stay: a column in a pair is not dropped. The other curves stay as they are, to the bit, and so does
-    the order in which effects are added up.
+    A dropped column takes its pairs along. The other curves and pairs stay as they are, to the bit, and so does the
+    order in which effects are added up.
     """
     curves, intercept = (edit.before, edit.intercept_before) if backwards else (edit.after, edit.intercept_after)
     if edit.column is None:
@@ -90,7 +92,9 @@ def applied(model: AdditiveModel, encoder: TableEncoder, edit: Edit, *, backward
     for each in sorted(curves, key=lambda each: each.place):
         parts.insert(each.place, (each.term, each.curve))
     kept = np.array([term for term, _ in parts], dtype=np.intp)
-    return replace(model, terms=kept, functions=tuple(curve for _, curve in parts), weights=None)
+    pairs = edit.pairs if backwards else tuple(pair for pair in edit.pairs if not set(gone) & set(pair.terms))
+    pairs = pairs if edit.pairs else model.pairs
+    return replace(model, terms=kept, functions=tuple(curve for _, curve in parts), pairs=pairs, weights=None)
 
 
 def terms_of(encoder: TableEncoder, column: int) -> list[int]:

@@ -39,9 +39,13 @@ State = TypeVar("State")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockProblem(SmoothProblem):
-    """The rows of a block on the scale of the fit, and what they hold that the sample does not."""
+    """The rows of a block on the scale of the fit, and what they hold that the sample does not.
+
+    ``offset`` (rows, outputs) is what the scores hold that is not fitted, as pairs are.
+    """
 
     news: News = field(default_factory=News)
+    offset: Matrix | float = 0.0
 
 
 Reader = Callable[[Block], BlockProblem]
@@ -58,7 +62,7 @@ class AllRows:
     read: Reader
     news: list[News] = field(default_factory=list[News])
 
-    def sums(self, function: Callable[[SmoothProblem, State], Sum], state: State, context: Context) -> Sum:
+    def sums(self, function: Callable[[BlockProblem, State], Sum], state: State, context: Context) -> Sum:
         """Return a sum over all rows, with progress by rows."""
         found = self.blocks.reduce(
             read_and_summed,
@@ -81,7 +85,7 @@ class PassSum(Generic[Sum]):
         return PassSum(self.value + other.value, self.news + other.news)
 
 
-def read_and_summed(block: Block, given: tuple[Reader, Callable[[SmoothProblem, State], Sum], State]) -> PassSum[Sum]:
+def read_and_summed(block: Block, given: tuple[Reader, Callable[[BlockProblem, State], Sum], State]) -> PassSum[Sum]:
     """Return the sum over a block's rows."""
     read, function, state = given
     rows = read(block)
@@ -89,7 +93,7 @@ def read_and_summed(block: Block, given: tuple[Reader, Callable[[SmoothProblem, 
 
 
 def fit_all_rows(
-    rows: AllRows, sample: SmoothProblem, first: SmoothFit, unordered: NDArray[np.bool_], context: Context
+    rows: AllRows, sample: BlockProblem, first: SmoothFit, unordered: NDArray[np.bool_], context: Context
 ) -> SmoothFit:
     """Return the fit on all rows, from the fit ``first`` on a sample of them; knots are placed by the sample.
 
@@ -123,9 +127,9 @@ class SummedPoint(Point):
 class BlockRows(Rows):
     """All rows of a table at one set of ramps, the one of this ``number``: each point takes a pass."""
 
-    def __init__(self, rows: AllRows, sample: SmoothProblem, layout: Layout, context: Context, number: int) -> None:
+    def __init__(self, rows: AllRows, sample: BlockProblem, layout: Layout, context: Context, number: int) -> None:
         super().__init__(sample, layout)
-        self.rows, self.context, self.number = rows, context, number
+        self.rows, self.context, self.number, self._offset = rows, context, number, sample.offset
         self._knots = np.concatenate([each.knots for each in layout.ramps])
         self.basis = self._sample = RampDesign(layout, sample.x, sample.weights)
 
@@ -150,7 +154,7 @@ class BlockRows(Rows):
     def dispersion(self, point: Point, freedom: float) -> float:
         """Return φ of the sample at a point."""
         sample, base = self.task, point.intercept + self.basis.means @ point.coefficients
-        scores = base + self._sample.placed.times(self.basis.at_knots(point.coefficients))
+        scores = base + self._offset + self._sample.placed.times(self.basis.at_knots(point.coefficients))
         return dispersion(sample.family, scores, sample.target, sample.weights, freedom + 1.0)
 
     def first(self, before: SmoothFit | None) -> Reached:
@@ -240,11 +244,11 @@ def unpacked_step(stored: StageResult, layout: Layout, outputs: int) -> tuple[Re
     return Reached(point, step.noise, list(step.strengths), list(step.freedoms)), sums
 
 
-def newton_sums(rows: SmoothProblem, state: tuple[tuple[Ramps, ...], Matrix, Vector]) -> NewtonSums:
+def newton_sums(rows: BlockProblem, state: tuple[tuple[Ramps, ...], Matrix, Vector]) -> NewtonSums:
     """Return the sums over a block's rows at values (knots, outputs) of the terms and a base score (outputs,)."""
     ramps, values, base = state
     placed = PlacedRows.of(ramps, rows.x)
-    scores = base + placed.times(values)
+    scores = base + rows.offset + placed.times(values)
     slopes = -rows.weights[:, None] * rows.family.gradient(scores, rows.target)
     working = rows.weights * rows.curvatures(scores)
     outputs, grams = len(base), np.stack([placed.gram(each) for each in working])

@@ -20,9 +20,12 @@ from scipy.special import ndtri
 from sparsenam.codec import Array, Count, Matrix, MaybeNaN, Vector
 from sparsenam.context import Context
 from sparsenam.convex.ramps import GHOSTS
+from sparsenam.families import Family
 from sparsenam.fit.problem import FamilyProblem, Fitted, SmoothEvidence
+from sparsenam.fit.summary import Explained
 from sparsenam.model.curve import interpolated
-from sparsenam.model.pairs import PairFunction
+from sparsenam.selection.choose import Choice
+from sparsenam.selection.curve import mean_and_error
 from sparsenam.smooth.design import RampDesign
 from sparsenam.smooth.engine import SecondOrder, SmoothFit, SmoothProblem
 from sparsenam.smooth.fit import MemoryRows
@@ -127,13 +130,6 @@ class Bands:
         found[:, list(self.without)] = np.nan
         for band in self.terms:
             found[:, band.term] = band.at(terms[:, band.term])
-        return found
-
-    def pair_deviations(self, pairs: tuple[PairFunction, ...], terms: Matrix, n_outputs: int) -> NDArray[np.float64]:
-        """Return those of the pairs of a model, shape (rows, pairs, outputs)."""
-        found = np.zeros((len(terms), len(pairs), n_outputs))
-        for place, (pair, deviations) in enumerate(zip(pairs, self.pairs, strict=True)):
-            found[:, place] = replace(pair, values=deviations).effect(terms)
         return found
 
 
@@ -297,7 +293,7 @@ class FitPosterior(SecondOrder):
 
     def __init__(self, task: SmoothProblem, fit: SmoothFit, offset: Matrix | float = 0.0) -> None:
         rows = MemoryRows(task, fit.layout)
-        self.task, self.fit, self.design = task, fit, rows.design
+        self.task, self.fit, self.design, self.offset = task, fit, rows.design, offset
         self.scores = rows.at(fit.coefficients, fit.intercept).scores + offset
         self.weights = task.weights * task.curvatures(self.scores)
         grams = [self.design.weighted_gram(each) for each in self.weights]
@@ -312,7 +308,7 @@ class FitPosterior(SecondOrder):
         """Return the posterior under other weights of the rows (rows,), itself where they are the same."""
         if np.array_equal(weights, self.task.weights):
             return self
-        return FitPosterior(replace(self.task, weights=weights), self.fit)
+        return FitPosterior(replace(self.task, weights=weights), self.fit, self.offset)
 
 
 def task_of(problem: FamilyProblem) -> SmoothProblem:
@@ -338,19 +334,48 @@ def left_out_of(
 ) -> Matrix:
     """Return the scores of some rows without each of them, on the scale of the fit, shape (rows, outputs).
 
-    ``known`` is the posterior of the fit, ``spent`` are degrees of freedom besides those of the curves.
+    ``known`` is the posterior of the fit, ``spent`` are degrees of freedom besides those of curves and pairs. Rows
+    share those of pairs evenly.
     """
-    prepared, smooth, freedom = problem.prepared, fitted.smooth, fitted.freedom
-    if freedom is None:
-        freedom = 0.0 if smooth is None else float(smooth.fit.degrees_of_freedom.sum())
-    is_plain = smooth is not None and not smooth.fit.shapes and not fitted.model.pairs
+    prepared, smooth = problem.prepared, fitted.smooth
+    of_curves = 0.0 if smooth is None else float(smooth.fit.degrees_of_freedom.sum())
+    freedom = of_curves if fitted.freedom is None else fitted.freedom
+    is_plain = smooth is not None and not smooth.fit.shapes and problem.solves_in_batches
     if (
         known is not None
         and is_plain
         and (known.layout.size <= QUICK_COLUMNS or freedom > EVEN_FREEDOM * len(prepared.target))
     ):
-        return left_out_scores(known.with_weights(prepared.weights), rows, spent - 1.0)
-    return left_out_evenly(task_of(problem), problem.scores(fitted.model), rows, freedom + spent)
+        return left_out_scores(known.with_weights(prepared.weights), rows, freedom - of_curves + spent - 1.0)
+    posed, scores = problem.at(problem.scores(fitted.model))
+    return left_out_evenly(task_of(posed), scores, rows, freedom + spent)
+
+
+def is_of_classes(family: Family) -> bool:
+    """Return whether the family is one of classes or labels, whose predictions are probabilities."""
+    return family.response in ("binary", "classes", "labels")
+
+
+def explained_by(
+    problem: FamilyProblem, choice: Choice, rows: Indices, inflation: float, scores: Matrix, without: Matrix | None
+) -> Explained:
+    """Return what left-out scores (rows, outputs) explain of the loss, and how much more than those without pairs."""
+    every = np.arange(problem.prepared.weights.size)
+    _, loss = problem.judged_by(choice.task, [(every, rows)], problem.scores(choice.task.model(choice.point)))
+    empty, _ = problem.at(np.zeros_like(problem.prepared.target))
+    prepared, family = empty.prepared, empty.family
+    constant = np.tile(family.best_constant(prepared.target, prepared.weights), (every.size, 1))
+    if problem.solves_in_batches and not is_of_classes(family):
+        constant = left_out_evenly(task_of(problem), constant, every, 1.0)
+    null, weights = loss.of_fold(0, rows, constant[rows]), loss.weights[rows]
+    unit = max(abs(mean_and_error(null, weights)[0]), np.finfo(float).tiny)
+
+    def explained(given: Matrix) -> tuple[float, float]:
+        gain, error = mean_and_error(null - inflation * loss.of_fold(0, rows, given), weights)
+        return gain / unit, error / unit
+
+    share, error = explained(scores)
+    return Explained(share, error, None if without is None else share - explained(without)[0])
 
 
 def leverages(known: FitPosterior, rows: Indices, extra: float = 0.0) -> Matrix:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -75,7 +75,9 @@ def effect_bands(
     # of several terms, the sum of their widths is the most it can be
     half = fit.by_column(bands.deviations(terms, outputs) * critical)
     pair_effect = model.pair_effects(terms)
-    pair_half = point * bands.pair_deviations(model.pairs, terms, outputs)
+    pair_half = np.zeros_like(pair_effect)
+    for place, (pair, deviations) in enumerate(zip(model.pairs, fit.of_pairs(bands.pairs), strict=True)):
+        pair_half[:, place] = point * replace(pair, values=deviations).effect(terms)
     if outputs == 1:
         pair_effect, pair_half = pair_effect[:, :, 0], pair_half[:, :, 0]
     shaped = "its shape was asked for, and bands take curves as free"

@@ -16,6 +16,7 @@ from sparsenam.context import Context
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family, Gaussian
 from sparsenam.fit.problem import FamilyProblem, Fitted
+from sparsenam.fit.summary import Explained
 from sparsenam.model.additive import AdditiveModel, finish
 from sparsenam.selection.choose import Choice
 from sparsenam.smooth.design import Layout, ramps_of
@@ -23,7 +24,17 @@ from sparsenam.smooth.engine import SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import MemoryRows
 from sparsenam.tables import PreparedSample, Sample, Scaling, TableEncoder
 from sparsenam.tables.encoder import Codes, bin_codes
-from sparsenam.uncertainty.bands import FitPosterior, Indices, left_out_evenly, left_out_of, left_out_scores, task_of
+from sparsenam.uncertainty.bands import (
+    FitPosterior,
+    Indices,
+    explained_by,
+    is_of_classes,
+    left_out_evenly,
+    left_out_of,
+    left_out_scores,
+    posterior_of,
+    task_of,
+)
 from sparsenam.uncertainty.reliability import Reliability, class_errors
 
 Method = Literal["leave-one-out", "new rows", "folds"]
@@ -256,11 +267,6 @@ class LeftOutRows:
         return Residuals(method, len(errors), symmetric, whole, constant, scaled, inflation)
 
 
-def is_of_classes(family: Family) -> bool:
-    """Return whether the family is one of classes or labels, whose predictions are probabilities."""
-    return family.response in ("binary", "classes", "labels")
-
-
 def unit_spread(family: Family, scores: Matrix, exposure: Vector | None) -> Matrix:
     """Return the standard deviation of y that a family expects, up to a factor, shape (rows, outputs).
 
@@ -290,18 +296,21 @@ def residuals_of(
     sample: Sample,
     problem: FamilyProblem,
     choice: Choice | None,
+    mains: Fitted,
     fitted: Fitted,
     posterior: FitPosterior | None,
     context: Context,
-) -> Residuals | None:
-    """Return what is kept of a fit's left-out errors; None where the fit has no closed form for them.
+) -> tuple[Residuals | None, Explained | None]:
+    """Return what is kept of a fit's left-out errors, and what it explains of these rows; None for other fits.
+
+    ``mains`` is the fit without pairs. Censored times have no errors.
 
     The columns were chosen with the row, too: errors are enlarged by the factor by which the loss of held-out rows
     grows where each fold chooses anew. Left-out losses of such folds are smaller than those of rows never seen, since
     alpha was chosen by them: hence errors grow by the factor, and not by its root.
     """
-    if not problem.solves_in_batches or (fitted.smooth is None and fitted.freedom is None):
-        return None
+    if fitted.smooth is None and fitted.freedom is None:
+        return None, None
     prepared, present = problem.prepared, sample.without_absent_rows()
     rows = np.flatnonzero(prepared.weights)
     rows = rows[np.unique(np.linspace(0, rows.size - 1, MOST_LOOKED_AT).round().astype(np.intp))]
@@ -311,23 +320,30 @@ def residuals_of(
     # Besides what the curves follow of a row, each kept term with more than two values spent a degree of freedom on its
     # smoothness, and one went to the intercept. Of classes these are not counted: they would lower the probability of
     # each row's class by the same little, which a model that says next to nothing would be judged by.
-    kept = np.flatnonzero(np.isin(prepared.terms, fitted.model.terms))
-    spent = (
-        0.0 if is_of_classes(problem.family) else 1.0 + sum(_n_values(prepared.x[place, rows]) > 2 for place in kept)
-    )
-    scores = scaling.center + scaling.scale * left_out_of(problem, fitted, posterior, rows, spent)
+
+    def left_out(fit: Fitted, known: FitPosterior | None) -> Matrix:
+        kept = np.flatnonzero(np.isin(prepared.terms, fit.model.terms))
+        curved = sum(_n_values(prepared.x[place, rows]) > 2 for place in kept)
+        return left_out_of(problem, fit, known, rows, 0.0 if is_of_classes(problem.family) else 1.0 + curved)
+
+    scores, explained = left_out(fitted, posterior), None
+    inflation = 1.0 if choice is None or choice.validated is None else choice.validated.optimism
+    if choice is not None:
+        without = left_out(mains, posterior_of(mains.smooth)) if fitted.model.pairs else None
+        explained = explained_by(problem, choice, rows, inflation, scores, without)
+    if not problem.solves_in_batches:
+        return None, explained
     given = LeftOutRows(
         present.terms[rows],
-        scores + np.log(prepared.exposure_unit),
+        scaling.center + scaling.scale * scores + np.log(prepared.exposure_unit),
         present.target[rows],
         present.weights[rows],
         few_valued(encoder, present.terms[rows]),
         None if present.exposure is None else present.exposure[rows],
     )
     family = fitted.model.family
-    inflation = 1.0 if choice is None or choice.validated is None else choice.validated.optimism
     if is_of_classes(family):
-        return given.residuals(family, "leave-one-out", inflation)
+        return given.residuals(family, "leave-one-out", inflation), explained
     fit = fitted.model.scores(given.terms)
     if not family.is_quadratic:  # errors with a sign
         on_scale = problem.scores(fitted.model)
@@ -336,7 +352,7 @@ def residuals_of(
     # the score of the fit, as a prediction has it: a left-out score moves with the row's y, and in a model with few
     # features it would tell the size of each error
     spread = spread_of(prepared, rows, given.errors(family), fit[:, 0], support, context)
-    return replace(given, spread=spread).residuals(family, "leave-one-out", inflation)
+    return replace(given, spread=spread).residuals(family, "leave-one-out", inflation), explained
 
 
 def few_valued(encoder: TableEncoder, terms: Matrix, asked: int | None = None) -> list[int]:

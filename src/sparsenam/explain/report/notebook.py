@@ -52,7 +52,9 @@ def at_a_glance(explanation: Explanation) -> Markup:
 def headline(explanation: Explanation) -> str:
     """Return what is kept, dropped and explained, in a sentence or two."""
     text = f"Keeps {kept_text(explanation)}."
-    return text if explanation.explained is None else f"{text} Explains {explanation.explained} of the held-out loss."
+    if explanation.explained is None:
+        return text
+    return f"{text} Explains {explanation.explained} of the held-out loss. {explanation.worth_of_pairs}".rstrip()
 
 
 def kept_in_words(explanation: Explanation) -> str:

@@ -69,7 +69,7 @@ def summary(explanation: Explanation) -> Markup:
     """Return what the model is, in a sentence and a few facts."""
     features, card = explanation.features, explanation.card
     count = len(features) + len(explanation.dropped)
-    lead: list[str] = [f"The model keeps {kept_text(explanation)}."]
+    lead: list[str] = [f"The model keeps {kept_text(explanation)}.", f" {explanation.worth_of_pairs}".rstrip()]
     if features:
         names = [part for feature in features[:3] for part in (name_element(feature.name), ", ")]
         lead += [" Strongest: ", *names[:-1], "."]
