@@ -360,9 +360,9 @@ def explained_by(
     problem: FamilyProblem, choice: Choice, rows: Indices, inflation: float, scores: Matrix, without: Matrix | None
 ) -> Explained:
     """Return what left-out scores (rows, outputs) explain of the loss, and how much more than those without pairs."""
-    every = np.arange(problem.prepared.weights.size)
-    _, loss = problem.judged_by(choice.task, [(every, rows)], problem.scores(choice.task.model(choice.point)))
-    empty, _ = problem.at(np.zeros_like(problem.prepared.target))
+    every, zeros = np.arange(problem.prepared.weights.size), np.zeros_like(problem.prepared.target)
+    _, loss = problem.judged_by(choice.task, [(every, rows)], zeros)
+    empty, _ = problem.at(zeros)
     prepared, family = empty.prepared, empty.family
     constant = np.tile(family.best_constant(prepared.target, prepared.weights), (every.size, 1))
     if problem.solves_in_batches and not is_of_classes(family):
