@@ -44,9 +44,9 @@ def make_snam(kind: Kind, settings: Settings, seed: int) -> SNAMRegressor | SNAM
     network = {key: value for key, value in given.items() if key in known}
     if network.get("solver") in FULL_BATCH:
         network = {key: value for key, value in network.items() if key not in NOT_OF_FULL_BATCH}
-    rest = {key: value for key, value in given.items() if key not in known}
+    rest: dict[str, Any] = {"pairs": 0} | {key: value for key, value in given.items() if key not in known}
     trained = Network(**network) if network else None
-    return make(**{"pairs": 0} | rest, network=trained, verbose=False, random_state=seed)
+    return make(**rest, network=trained, verbose=False, random_state=seed)
 
 
 def make_paper_snam(kind: Kind, penalty: float, settings: Settings, seed: int) -> SNAMRegressor | SNAMClassifier:

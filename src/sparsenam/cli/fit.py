@@ -262,8 +262,8 @@ def _say_outcome(metrics: Plain, folder: ModelFolder) -> None:
     say(f"kept: {', '.join(kept) or 'nothing'} ({len(kept)} of {metrics['columns']} columns)")
     if metrics.get("pairs"):
         say(f"pairs: {', '.join(pair_text(one, other) for one, other in metrics['pairs'])}")
-        added = (metrics["explained"] or {}).get("by_pairs")
-        if added is not None:
+        explained: Plain = metrics["explained"]
+        if explained and (added := explained["by_pairs"]) is not None:
             say(f"pairs add {100 * added:.1f} % to what is explained; --pairs 0 fits the purely additive model")
     few = ", ".join(dropped[:MOST_DROPPED_NAMED]) + (" …" if len(dropped) > MOST_DROPPED_NAMED else "")
     say(f"dropped: {len(dropped)} ({few})" if dropped else "dropped: none")

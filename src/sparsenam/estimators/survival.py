@@ -50,7 +50,7 @@ class AdditiveSurvival(AdditiveEstimator):
         require_one_thread(self.get_params(deep=False)["n_jobs"], "a fit of survival times")
         require_in_memory(data.X, "survival times")
         target = read_survival(require_target(self, data.y))
-        plan = self._plan(Poisson())  # Cox's model is a sequence of Poisson fits
+        plan = self._plan(Poisson("fixed"))  # Cox's model is a sequence of Poisson fits
         weights = check_weights(data.sample_weight, target)
         encoder, sample = plan.read(data.X, target[:, 1], target, weights)
 

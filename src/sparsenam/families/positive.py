@@ -16,6 +16,7 @@ from sparsenam.families.base import (
     ESTIMATING,
     SMALLEST_FLOAT,
     Array,
+    Dispersion,
     Family,
     Matrix,
     TargetRange,
@@ -46,12 +47,18 @@ class Poisson(LogFamily):
     """eˢ - y s for y ≥ 0: the negative log-likelihood of counts with mean eˢ, up to a constant.
 
     With an exposure E, y with mean E eˢ has the loss of y/E with mean eˢ, times E: ``exposure_power`` is 1.
+
+    Parameters
+    ----------
+    dispersion
+        "pooled" estimates the variance as a multiple of the mean (quasi-likelihood), so that curves do not follow the
+        noise of counts that vary more than Poisson's; "fixed" takes Poisson's variance.
     """
 
+    dispersion: Dispersion = "pooled"
     name = "poisson"
     range = TargetRange(0.0, np.inf, "numbers not below 0")
     response = "count"
-    dispersion = "fixed"
     variance_power = 1.0
     exposure_power = 1.0
 

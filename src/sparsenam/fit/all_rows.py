@@ -128,9 +128,10 @@ def on_all_rows(table: LargeTable, encoder: TableEncoder, sample: Sample, fitted
         means, unit = fit.mean_effects, prepared.target_scaling.scale
         base = fit.intercept + means.sum(axis=0)
         curves = in_units(tuple(fit.functions()), prepared.scaling, means, unit, np.zeros_like(means))
-        found = dict(zip(prepared.terms.tolist(), curves, strict=True))
+        found = replace(model, terms=prepared.terms, functions=curves)
         functions = dict(zip(model.terms.tolist(), model.curves, strict=True))
-        functions |= {term: replace(curve, absent=functions[term].absent) for term, curve in found.items()}
+        for term, curve in zip(found.terms.tolist(), found.curves, strict=True):
+            functions[term] = replace(curve, absent=functions[term].absent)
         model = replace(model, functions=tuple(functions.values()))
     else:
         base = constant_of(rows, task, evidence.fit.intercept, context)

@@ -172,14 +172,14 @@ class CoxProblem(FamilyProblem):
         scores, validated = self._no_scores(), list[ValidatedPath]()
         for number in range(CHOICES):
             sample = self._at(scores, self.prepared.weights.size).prepared
-            validated.append(cross_validate(task.with_sample(sample), how, lambda given: loss, context))
-            supports = [path.point.supports[0] for path in validated]
+            validated.append(cross_validate(task.with_sample(sample), how, lambda given: loss, None, context))
+            supports = [path.kept for path in validated]
             repeats = any(np.array_equal(supports[-1], before) for before in supports[:-1])
             if repeats or context.clock.passed():
                 break
             part = context.within(f"choice{number}")
             _, scores = self._fit(quick, task.terms(supports[-1]), scores, part)
-        first, kept = validated[0], validated[-1].point.supports[0]
+        first, kept = validated[0], validated[-1].kept
         enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
         choice, _ = self._solve(task, max(enough, default=first.point.alpha), context)
         return replace(choice, support=task.terms(kept), validated=validated[-1], start=scores)
@@ -274,7 +274,7 @@ def cox_problem(
     hazard = risk_sets.hazard(np.zeros(risk_sets.event.size), ties).rows
     prepared = replace(prepared, target=(risk_sets.event - hazard)[:, None])
     columns, names, terms = encoder.term_columns, encoder.names, sample.terms[counted]
-    return CoxProblem(prepared, Poisson(), columns, names, counted, terms=terms, risk_sets=risk_sets, ties=ties)
+    return CoxProblem(prepared, Poisson("fixed"), columns, names, counted, terms=terms, risk_sets=risk_sets, ties=ties)
 
 
 def _centred(model: AdditiveModel, terms: Vector, weights: Vector) -> AdditiveModel:

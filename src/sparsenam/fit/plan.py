@@ -39,7 +39,7 @@ from sparsenam.fit.problem import (
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation
-from sparsenam.selection.curve import FDR, CrossValidator, repeats_for, splits_of
+from sparsenam.selection.curve import FDR, CrossValidator, splits_of
 from sparsenam.selection.task import ConvexTask, Norm
 from sparsenam.smooth.constraints import Shape, read_shape
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, check_target_not_inside
@@ -417,9 +417,8 @@ def splitter(plan: Plan, given_rows: FitInput, context: Context) -> Splitter:
     def cross_validation(problem: FamilyProblem) -> CrossValidation:
         rows, generator = problem.fold_target.shape[0], context.streams.generator("folds")
         cv = min(given, rows) if isinstance(given, int) and given == DEFAULT_FOLDS else given
-        repeats = repeats_for(rows, len(problem.column_names), cv if isinstance(cv, int) else 1)
         return CrossValidation(
-            splits_of(cv, problem.fold_target, problem.counted, groups, generator, stratum, repeats),
+            splits_of(cv, problem.fold_target, problem.counted, groups, generator, stratum),
             plan.rule,
             plan.settings.n_alphas,
             plan.settings.max_features,

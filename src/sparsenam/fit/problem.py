@@ -115,8 +115,17 @@ class FamilyProblem:
     ) -> Choice:
         """Solve the convex problem at an alpha, or at the one that cross-validation chooses."""
         if isinstance(how, CrossValidation):
-            return choose_by_cross_validation(task, how, context, tol)
+            return choose_by_cross_validation(task, how, self.refit(quick, context), context, tol)
         return choose_at(task, how, context, tol)
+
+    def refit(self, quick: Fitter, context: Context) -> Callable[[Vector, Indices], Vector]:
+        """Return the scores (rows, outputs) of the fit of some terms under other weights of the rows (rows,)."""
+
+        def scores(weights: Vector, terms: Indices) -> Vector:
+            part = replace(self, prepared=replace(self.prepared, weights=weights)).take(terms)
+            return self.scores(quick.fit(part, context).model)
+
+        return scores
 
     def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> Fitted:
         """Return the fit of some terms, from some scores (rows,) where fits alternate with something else."""

@@ -7,7 +7,6 @@ keeps, fold by fold (`SmoothJudge`).
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -46,7 +45,13 @@ FARTHER, MORE = 1.5, 6.0  # times and plus so many groups as the best point's fo
 WORSE = 3  # points in a row that are clearly worse than the best before it stops
 HALF = 0.5  # share of the folds below which a kept column is not their choice
 MEAN_LOSS_ROUNDING = 1e-12  # of the largest mean loss
-LARGEST_DESIGN = 1000  # columns of all groups up to which the fit on all of them is judged too
+LARGEST_DESIGN = 2000  # columns of all groups up to which the fit on all of them is judged too
+MOST_CELLS, MOST_REFITTED = 15_000, 100  # rows times groups, and groups, up to which finalists are fitted in the folds
+BETWEEN = 4  # finalists between the support that the path proposes and all groups, where all are better
+# of both loss and gain, and one standard error: a group is dropped if the held-out loss rises by less. Of fewer rows
+# the differences are noise: growth_of_countries, 161 rows, loses 25 %
+NEEDLESS, ENOUGH_ROWS = 0.003, 1000
+MOST_DROPPED, EXPRESSED = 20, 2.0  # groups of a support that are tried without, and the least variance inflation
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,24 +137,32 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValidatedPath:
-    """The points walked, the empty one first, their curve, and the index of the point that the rule took.
+    """The points walked, the empty one first, their curve, and the groups and the alpha that were chosen.
 
-    ``optimism`` is the held-out loss of folds that choose anew over that of folds that keep what all rows chose, at
-    least 1.
+    The groups are those of the point at ``place``, unless groups were dropped from them or all groups were taken, with
+    an alpha of 0. ``optimism`` is the held-out loss of folds that choose anew over that of folds that keep what all
+    rows chose, at least 1.
     """
 
     task: ConvexTask
     points: tuple[ConvexPoint, ...]
     curve: CVCurve
-    taken: int
+    place: int
+    kept: Indices
+    alpha: float
     evidence: Evidence
     in_time: bool = True
     optimism: float = 1.0
 
     @property
     def point(self) -> ConvexPoint:
-        """The point taken."""
-        return self.points[self.taken]
+        """The point at ``place``."""
+        return self.points[self.place]
+
+    @property
+    def taken(self) -> int | None:
+        """The index of the point that keeps the chosen groups; None where none does."""
+        return self.place if np.array_equal(self.kept, self.point.supports[0]) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -351,24 +364,31 @@ def choose_at(task: ConvexTask, alpha: float, context: Context, tol: float) -> C
     return with_first_fit(task, solved)
 
 
-def choose_by_cross_validation(task: ConvexTask, plan: CrossValidation, context: Context, tol: float) -> Choice:
+def choose_by_cross_validation(
+    task: ConvexTask, plan: CrossValidation, refit: Refit, context: Context, tol: float
+) -> Choice:
     """Return the certified solution at the alpha that cross-validation chooses."""
-    validated = cross_validate(task, plan, lambda given: FamilyLoss.of(given, plan.splits), context)
-    task, point, certificate = validated.task, validated.point, None
-    alpha, support = point.alpha, task.terms(point.supports[0])
+    validated = cross_validate(task, plan, lambda given: FamilyLoss.of(given, plan.splits), refit, context)
+    task, alpha, certificate = validated.task, validated.alpha, None
+    point = validated.point
     if validated.in_time or not context.clock.passed():  # else what the walk has found must do
         point, certificate = task.solve(alpha, tol)
-    return Choice(task, alpha, point, certificate, support, validated)
+    return Choice(task, alpha, point, certificate, task.terms(validated.kept), validated)
 
 
 def cross_validate(
-    task: ConvexTask, plan: CrossValidation, loss_for: Callable[[ConvexTask], HeldOutLoss], context: Context
+    task: ConvexTask,
+    plan: CrossValidation,
+    loss_for: Callable[[ConvexTask], HeldOutLoss],
+    refit: Refit | None,
+    context: Context,
 ) -> ValidatedPath:
-    """Walk down the path and take the point that the rule chooses; it is solved to the path's tolerance only."""
-    return with_first_fit(task, lambda penalised: _walk(penalised, plan, loss_for(penalised), context))
+    """Walk down the path and compare the fits of a few supports; points are solved to the path's tolerance only."""
+    return with_first_fit(task, lambda penalised: _walk(penalised, plan, loss_for(penalised), refit, context))
 
 
 Chosen = TypeVar("Chosen", Choice, ValidatedPath)
+Refit = Callable[[Vector, Indices], Vector]  # weights (rows,) and terms to the scores (rows, outputs) of their fit
 
 
 def with_first_fit(task: ConvexTask, run: Callable[[ConvexTask], Chosen]) -> Chosen:
@@ -384,41 +404,193 @@ def with_first_fit(task: ConvexTask, run: Callable[[ConvexTask], Chosen]) -> Cho
     return run(replace(task.with_penalty(penalty.adapted_to(norms)), adapted=True))
 
 
-def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: Context) -> ValidatedPath:
-    """Walk with all folds at once until the held-out loss has clearly turned, or the time is up.
+def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, refit: Refit | None, context: Context) -> ValidatedPath:
+    """Walk with all folds at once until the held-out loss has clearly turned, and compare the fits of a few supports.
 
     The walk is given at least as long as what came before it, and goes on until it keeps a group: on a large table the
     first point may take longer than a short budget, and those after it hardly any time.
     """
-    turning, judge = Turning(loss.weights), HeldOutJudge.of(task, plan.splits, loss)
+    judge = HeldOutJudge.of(task, plan.splits, loss)
     # a weight that the user gives is to keep a group out, which a longer path would only bring in again
     n_alphas, ratio = long_path(task.design, task.penalty, plan.n_alphas) if task.adapted else (plan.n_alphas, None)
+    walk = Walk(task, judge, with_empty(judge.path(task.penalty, n_alphas, ratio), task.free_groups))
     out_of_time = context.clock.laps(plan.share, doubled=True)
-    points, losses = list[ConvexPoint](), list[Vector]()
-    in_time, seconds_a_pair = True, 0.0  # the fits of k groups take about k² times as long as those of one
     context.progress.report("choose", 0, n_alphas + 1)
-    for point in with_empty(judge.path(task.penalty, n_alphas, ratio), task.free_groups):
-        started = time.monotonic()
-        points.append(point)
-        losses.append(judge.losses(point.supports))
-        seconds_a_pair = (time.monotonic() - started) / max(1.0, mean_size(point)) ** 2
-        context.progress.report("choose", len(points), n_alphas + 1)  # and the empty model
-        has_turned = turning.has_passed(point, losses[-1])
+
+    def goes_on() -> bool:
+        context.progress.report("choose", len(walk.points), n_alphas + 1)  # and the empty model
         if context.resume is not None:
-            context.resume.reached = turning.alpha
-        in_time = has_turned or not (out_of_time() and point.supports[0].size)
-        if has_turned or not in_time:
-            break
-    curve = curve_of(points, losses, loss.weights, len(task.column_names), task.columns)
+            context.resume.reached = walk.turning.alpha
+        return not (out_of_time() and walk.points[-1].supports[0].size)
+
+    in_time = walk.until_turned(goes_on)
     # a walk that was cut short has not seen the best: what it found last is the nearest to it
-    taken = curve.choose(plan.rule if in_time else Best(), plan.max_features)
+    place = walk.curve.choose(plan.rule if in_time else Best(), plan.max_features)
     if plan.least_shrinkage:
-        kept = points[taken].supports[0]
-        taken = max(index for index, point in enumerate(points) if np.array_equal(point.supports[0], kept))
-    affordable = in_time and context.clock.elapsed() + seconds_a_pair * task.design.n_groups**2 < context.clock.seconds
-    evidence = evidence_of(task, judge, curve, taken, points[taken], against_all=affordable)
-    optimism = optimism_of(judge, points[taken].supports[0], curve.losses[taken])
-    return ValidatedPath(task, tuple(points), curve, taken, evidence, in_time, optimism)
+        kept = walk.points[place].supports[0]
+        place = max(index for index, point in enumerate(walk.points) if np.array_equal(point.supports[0], kept))
+    finals = Finals(walk, plan, refit)
+    chosen = finals.add_point(place)
+    if in_time and not plan.least_shrinkage:
+        chosen = finals.chosen_after(chosen, goes_on)
+    point, evidence = walk.points[chosen.place], finals.evidence(chosen)
+    optimism = optimism_of(judge, point.supports[0], walk.losses[chosen.place])
+    found = chosen.supports[0], chosen.alpha, evidence, in_time, optimism
+    return ValidatedPath(task, tuple(walk.points), walk.curve, chosen.place, *found)
+
+
+class Walk:
+    """The points of a path so far and their held-out losses (rows,) by the judge."""
+
+    def __init__(self, task: ConvexTask, judge: HeldOutJudge, path: Iterator[ConvexPoint]) -> None:
+        self.task, self.judge, self.turning, self._path = task, judge, Turning(judge.loss.weights), path
+        self.points, self.losses = list[ConvexPoint](), list[Vector]()
+
+    def until_turned(self, goes_on: Callable[[], bool], *, to_end: bool = False) -> bool:
+        """Walk until the losses have turned, or ``to_end`` of the path, while ``goes_on``; return whether it did."""
+        for point in self._path:
+            self.points.append(point)
+            self.losses.append(self.judge.losses(point.supports))
+            has_turned = self.turning.has_passed(point, self.losses[-1])
+            if not goes_on() and not has_turned:
+                return False
+            if has_turned and not to_end:
+                return True
+        return True
+
+    @property
+    def curve(self) -> CVCurve:
+        """The curve of the points."""
+        task = self.task
+        return curve_of(self.points, self.losses, self.judge.loss.weights, len(task.column_names), task.columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finalist:
+    """A support in all rows and in each fold, the point of the path it comes from, and its held-out losses (rows,)."""
+
+    place: int
+    supports: tuple[Indices, ...]
+    alpha: float
+    losses: Vector
+
+
+class Finals:
+    """The comparison of a few supports by the very fits that would follow, made anew in the folds.
+
+    Where these fits would take long, the judge of the path stands for them. ``all`` is the fit of all groups.
+    """
+
+    def __init__(self, walk: Walk, plan: CrossValidation, refit: Refit | None) -> None:
+        self.walk, self.plan = walk, plan
+        self.task, self.judge, design = walk.task, walk.judge, walk.task.design
+        is_small = design.n_rows * design.n_groups <= MOST_CELLS and design.n_groups <= MOST_REFITTED
+        self._refit = refit if is_small and not plan.least_shrinkage else None
+        self._scores = dict[tuple[int, bytes], Vector]()
+        self.found, self.all = list[Finalist](), None
+        self.empty = self.add_point(0)
+
+    def add_point(self, place: int) -> Finalist:
+        """Return a point of the path as a finalist."""
+        point = self.walk.points[place]
+        return self.add(place, point.supports, point.alpha, self.walk.losses[place])
+
+    def add(self, place: int, supports: tuple[Indices, ...], alpha: float, judged: Vector | None = None) -> Finalist:
+        """Return a support as a finalist; ``judged`` are its losses by the judge, if they are known."""
+        if self._refit is not None and any(each.size for each in supports):
+            scores = [self._fitted(self._refit, fold, groups) for fold, groups in enumerate(supports[1:])]
+            losses = self.judge.loss.mean(scores, [test for _, test in self.plan.splits])
+        else:
+            losses = self.judge.losses(supports) if judged is None else judged
+        self.found.append(Finalist(place, supports, alpha, losses))
+        return self.found[-1]
+
+    def _fitted(self, refit: Refit, fold: int, groups: Indices) -> Vector:
+        """Return the scores of a fold's test rows under the fit of its training rows."""
+        key, (train, test) = (fold, groups.tobytes()), self.plan.splits[fold]
+        if key not in self._scores:
+            weights = np.zeros(self.task.design.n_rows)
+            weights[train] = self.task.prepared.weights[train]
+            self._scores[key] = refit(weights, self.task.terms(groups))[test]
+        return self._scores[key]
+
+    def best(self) -> Finalist:
+        """Return the finalist that the rule takes."""
+        found = sorted(self.found, key=lambda each: each.supports[0].size)
+        places, losses = np.arange(len(found)), np.array([each.losses for each in found])
+        supports = tuple(self.task.columns(each.supports[0]) for each in found)
+        n_columns, weights = len(self.task.column_names), self.judge.loss.weights
+        curve = CVCurve(-places.astype(np.float64), supports, losses, weights, places, n_columns)
+        return found[curve.choose(self.plan.rule, self.plan.max_features)]
+
+    def chosen_after(self, proposed: Finalist, goes_on: Callable[[], bool]) -> Finalist:
+        """Return what is taken where the path proposes a support: it, another one, or all groups, or fewer.
+
+        While all groups are better than the rule allows, the walk goes on.
+        """
+        walk, design = self.walk, self.task.design
+        best = walk.curve.choose("best")
+        if best != proposed.place:
+            self.add_point(best)
+        if design.n_groups * design.width <= LARGEST_DESIGN and not self.task.adapted:
+            every = (np.arange(design.n_groups),) * self.judge.problem.n_batches
+            self.all = self.add(len(walk.points) - 1, every, 0.0)
+        chosen = self.best()
+        if chosen is self.all and chosen.supports[0].size > proposed.supports[0].size:
+            walk.until_turned(goes_on, to_end=True)
+            later = np.unique(walk.curve.same_as)
+            later = later[later > max(proposed.place, best)]
+            for place in np.unique(np.rint(np.linspace(0, later.size - 1, min(BETWEEN, later.size))).astype(np.intp)):
+                self.add_point(int(later[place]))
+            chosen = self.best()
+        return self._without_needless(chosen) if design.n_rows >= ENOUGH_ROWS else chosen
+
+    def _without_needless(self, chosen: Finalist) -> Finalist:
+        """Drop groups that others express, one by one, while held-out rows cannot tell the fit from what was chosen.
+
+        Where the path finds a sum of true columns before these, it keeps the sum for good (Zhao and Yu, 2006).
+        """
+        last, loss = chosen, self._mean(chosen.losses)[0]
+        most = NEEDLESS * min(loss, self._mean(self.empty.losses - chosen.losses)[0])
+        while True:
+            droppable = np.setdiff1d(self._expressed(last.supports[0]), self.task.free_groups).tolist()
+            if not droppable:
+                return last
+            fewer = [tuple(each[each != group] for each in last.supports) for group in droppable]
+            means = [self._mean(self.judge.losses(each))[0] for each in fewer]
+            tried = self.add(last.place, fewer[int(np.argmin(means))], last.alpha)
+            above, error = self._mean(tried.losses - chosen.losses)
+            if above > min(error, most):
+                return last
+            last = tried
+
+    def _expressed(self, groups: Indices) -> Indices:
+        """Return the groups of which the others express at least half of the first, nearly linear function."""
+        width, rows = self.task.design.width, self.task.prepared.weights > 0.0
+        if not 2 <= groups.size <= MOST_DROPPED:
+            return groups[:0]
+        first = self.task.design.columns(groups)[::width, rows].astype(np.float64)
+        inflation = np.diag(np.linalg.pinv(np.corrcoef(first), rcond=1e-8, hermitian=True))
+        return groups[inflation >= EXPRESSED]
+
+    def _mean(self, losses: Vector) -> tuple[float, float]:
+        return self.judge.mean_and_error(losses)
+
+    def evidence(self, chosen: Finalist) -> Evidence:
+        """Return what the held-out rows know of a finalist."""
+        task, null, means = self.task, self._mean(self.empty.losses)[0], [self._mean(e.losses)[0] for e in self.found]
+        # a mean that is 0 but for rounding, which losses below 0 can have, is no unit
+        unit = max(abs(null), MEAN_LOSS_ROUNDING * max(map(abs, means)), np.finfo(float).tiny)
+        gain, gain_error = self._mean(self.empty.losses - chosen.losses)
+        behind, behind_error = None, None
+        counted = task.prepared.target[task.prepared.weights > 0.0]
+        if np.all(counted == counted[:1]):
+            behind, behind_error = 0.0, 0.0  # a constant is all there is to predict; a loss beyond it is rounding
+        elif self.all is not None:
+            behind, behind_error = (each / unit for each in self._mean(chosen.losses - self.all.losses))
+        kept, *folds = (task.columns(support) for support in chosen.supports)
+        kept_in = {task.column_names[int(each)]: float(np.mean([each in fold for fold in folds])) for each in kept}
+        return Evidence(gain / unit, gain_error / unit, behind, behind_error, kept_in, (null - min(means)) / unit)
 
 
 def optimism_of(judge: HeldOutJudge, kept: Indices, losses: Vector) -> float:
@@ -427,23 +599,3 @@ def optimism_of(judge: HeldOutJudge, kept: Indices, losses: Vector) -> float:
         return 1.0
     fixed, anew = (judge.mean_and_error(each)[0] for each in (judge.losses_of(kept), losses))
     return max(anew / fixed, 1.0) if fixed > 0.0 else 1.0
-
-
-def evidence_of(
-    task: ConvexTask, judge: HeldOutJudge, curve: CVCurve, taken: int, point: ConvexPoint, *, against_all: bool
-) -> Evidence:
-    """Return what the held-out rows know of a point; ``against_all`` compares it with the fit on all groups."""
-    means, losses, design = curve.mean, curve.losses[taken], task.design
-    # a mean that is 0 but for rounding, which losses below 0 can have, is no unit
-    unit = max(abs(float(means[0])), MEAN_LOSS_ROUNDING * float(np.abs(means).max()), np.finfo(float).tiny)
-    gain, gain_error = judge.mean_and_error(curve.losses[0] - losses)
-    behind, behind_error = None, None
-    counted = task.prepared.target[task.prepared.weights > 0.0]
-    if np.all(counted == counted[:1]):
-        behind, behind_error = 0.0, 0.0  # a constant is all there is to predict; a loss beyond it is rounding
-    elif against_all and design.n_groups * design.width <= LARGEST_DESIGN:
-        difference = judge.mean_and_error(losses - judge.losses_of(np.arange(design.n_groups)))
-        behind, behind_error = difference[0] / unit, difference[1] / unit
-    kept, *folds = (task.columns(support) for support in point.supports)
-    kept_in = {task.column_names[int(each)]: float(np.mean([each in fold for fold in folds])) for each in kept}
-    return Evidence(gain / unit, gain_error / unit, behind, behind_error, kept_in, float(means[0] - means.min()) / unit)

@@ -19,20 +19,6 @@ Splits = list[tuple[Indices, Indices]]
 CrossValidator: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]
 
 
-# With one draw of the folds, gas_bills (117 rows) loses 72 % and growth_of_countries (161 rows) 60 %
-# (benchmarks/ablate.py --only "repeated folds").
-# make constants: REPEATED halved -0.29 %, doubled +0.99 % bands
-REPEATED = 1200  # rows below which folds are drawn several times: few rows fall unevenly
-MOST_FOLDS = 20  # of all draws
-MOST_REPEATS, MOST_REPEATS_WIDE = 4, 2  # times; the second for more columns than rows, where every fold takes long
-
-
-def repeats_for(n_rows: int, n_columns: int, n_folds: int = 5) -> int:
-    """Return how many times folds are drawn."""
-    most = MOST_REPEATS if n_columns <= n_rows else MOST_REPEATS_WIDE
-    return max(min(-(-REPEATED // n_rows), most, MOST_FOLDS // n_folds), 1)
-
-
 def balanced_splits(
     target: NDArray[np.float64], n_folds: int, generator: np.random.Generator, repeats: int = 1
 ) -> Splits:
@@ -68,19 +54,18 @@ def splits_of(
     groups: ArrayLike | None,
     generator: np.random.Generator,
     answer: NDArray[np.generic],
-    repeats: int = 1,
 ) -> Splits:
     """Return the folds as indices among the rows that count, ``counted`` (table rows,).
 
-    ``cv`` is a number of folds, drawn ``repeats`` times and balanced by the ``target`` (rows, outputs) of these rows, a
-    scikit-learn splitter, which speaks of all rows of the table, or pairs of training and test rows. Of all rows are
-    also ``groups``, for splitters that need them, and ``answer``, what a splitter stratifies by.
+    ``cv`` is a number of folds, balanced by the ``target`` (rows, outputs) of these rows, a scikit-learn splitter,
+    which speaks of all rows of the table, or pairs of training and test rows. Of all rows are also ``groups``, for
+    splitters that need them, and ``answer``, what a splitter stratifies by.
     """
     if isinstance(cv, Integral):
         if groups is not None:
             remedy = "give cv a splitter such as GroupKFold(5)"
             raise InputError(describe("groups", "a splitter that uses them", f"cv={cv}", remedy))
-        return balanced_splits(target, int(cv), generator, repeats)
+        return balanced_splits(target, int(cv), generator)
     if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         expected = "a number of folds, a scikit-learn splitter or pairs of row indices"
         raise InputError(describe("cv", expected, repr(cv), "choose one of them"))
