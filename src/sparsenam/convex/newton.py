@@ -29,6 +29,9 @@ TALL_GRAM_RATIO = 10  # rows for each column from which a Gram matrix costs less
 STALE_NEWTON_CURVATURE = 0.05
 BLOCK_ROOT_STEPS = 12
 ROOT_TOLERANCE = 1e-6  # of the last step: Newton's next error is about its square
+SINGLE_TOL = 1e-7  # gain of a step, as a share of the null loss, down to which sums of single precision are enough
+# sweeps between extrapolations, and what is added to the matrix of their moves, whose trace is 1
+EXTRAPOLATED, EXTRAPOLATION_JITTER = 5, 1e-10
 LIGHT_HESSIAN = 3e7  # rows times squared columns up to which it costs little anyway
 
 
@@ -120,7 +123,7 @@ class NewtonSolver(ScoreSolver):
 
     def _on_rows(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
         """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
-        problem, precision = self.problem, columns.dtype
+        problem, precision = self.problem, columns.dtype if tol < SINGLE_TOL else np.float32
         weights, residuals = problem.weights[:, None, :], self.residuals()
         if problem.family.couples_outputs:
             shares = problem.target - residuals
@@ -138,7 +141,7 @@ class NewtonSolver(ScoreSolver):
             shares=None if shares is None else shares.astype(precision),
         )
         new, gain = old.copy(), tol * float(self.null_losses.max())
-        return new, model.descend(inverse, columns, new, bars, ridge, gain, NEWTON_SWEEPS)
+        return new, model.descend(inverse, columns.astype(precision, copy=False), new, bars, ridge, gain, NEWTON_SWEEPS)
 
     def _on_gram(
         self, columns: WorkingColumns, old: Array, bars: Array, ridge: float, tol: float
@@ -236,12 +239,16 @@ class RowModel:
     bounds: Floats
     shares: Floats | None
 
-    def move(self, change: Floats) -> None:
-        """Move by a change of the scores, which is used up."""
+    def bent(self, change: Floats) -> Floats:
+        """Return Hc for a change c of the scores, which is used up."""
         if self.shares is not None:
             change -= np.einsum("fon,fon->fn", self.shares, change)[:, None, :]
         change *= self.bends
-        np.subtract(self.residuals, change, out=self.residuals)
+        return change
+
+    def move(self, change: Floats) -> None:
+        """Move by a change of the scores, which is used up."""
+        np.subtract(self.residuals, self.bent(change), out=self.residuals)
 
     def descend(
         self,
@@ -255,8 +262,8 @@ class RowModel:
     ) -> Array:
         """Minimise at c = β + Qᵀ(θ - θ₀), plus Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², over θ and β from θ₀ and 0; return β.
 
-        Sweeps visit the groups that are not zero and those that their gradient lets in, until no step gains about
-        ``tol``. A visit costs two products with the group's columns, whatever the number of other groups.
+        Sweeps visit the groups that are not zero and those that their gradient lets in, until one gains about ``tol``.
+        A visit costs two products with the group's columns, whatever the number of other groups.
 
         ``constant_inverse`` (batches, outputs, outputs) is the inverse of Σᵢ Hᵢ, ``columns`` (k·m, rows) is Q of k
         groups, ``theta`` (batches, outputs, k, m) is θ₀ and changed in place; ``thresholds`` a (batches, k) are
@@ -265,43 +272,79 @@ class RowModel:
         blocks = columns.reshape(*theta.shape[2:], -1)
         metric, solvers = _metric(self.bounds, blocks, thresholds, ridge)
         left, shifts = self.residuals, np.zeros(theta.shape[:2])
-        visiting = self._wanted(columns, theta, thresholds)
+        visiting, known = self._wanted(columns, theta, thresholds), [(theta.copy(), shifts.copy())]
         for _ in range(max_sweeps):
             shift = np.einsum("fop,fp->fo", constant_inverse, left.sum(axis=2, dtype=np.float64))
             shifts += shift
             self.move(np.repeat(shift.astype(left.dtype)[:, :, None], left.shape[2], axis=2))
-            largest, moved = 0.0, np.zeros_like(visiting)
+            gains, moved = np.zeros(len(theta)), np.zeros_like(visiting)
             for k in np.flatnonzero(visiting).tolist():
                 gain = self._visit(blocks[k], theta[:, :, k], metric[k], thresholds[:, k], ridge, solvers.get(k))
-                largest, moved[k] = max(largest, gain), gain > 0.0
+                gains, moved[k] = gains + gain, bool(gain.any())
             visiting = moved
-            if largest < tol:
+            if gains.max() < tol:
                 moved = moved | theta.any(axis=(0, 1, 3))
                 visiting = moved | self._wanted(columns, theta, thresholds)
                 if np.array_equal(visiting, moved):
                     break
+            known.append((theta.copy(), shifts.copy()))
+            if len(known) > EXTRAPOLATED:
+                self._extrapolate(columns, known, (theta, shifts), thresholds, ridge)
+                known = [(theta.copy(), shifts.copy())]
         return shifts
+
+    def _extrapolate(
+        self,
+        columns: Floats,
+        known: list[tuple[Array, Array]],
+        point: tuple[Array, Array],
+        thresholds: Array,
+        ridge: float,
+    ) -> None:
+        """Move θ and β in place to Anderson's mean of the last sweeps' points, where the objective is lower there.
+
+        Its weights make the same mean of the sweeps' moves least (Bertrand and Massias, 2021): of columns that are
+        nearly combinations of others, sweeps alone take a tenth of the way.
+        """
+        (theta, shifts), left = point, self.residuals
+        flat = np.stack([np.hstack([t.reshape(len(t), -1), s]) for t, s in known], axis=1)
+        moves = np.diff(flat, axis=1)
+        products = np.matmul(moves, moves.transpose(0, 2, 1))
+        size = np.trace(products, axis1=1, axis2=2)[:, None, None] + SMALLEST_FLOAT
+        shares = np.linalg.solve(products / size + EXTRAPOLATION_JITTER * np.eye(moves.shape[1]), np.ones((len(flat), moves.shape[1], 1)))
+        goal = np.sum(shares / shares.sum(axis=1, keepdims=True) * flat[:, 1:], axis=1)
+        step = (goal[:, : -shifts.shape[1]].reshape(theta.shape) - theta) * theta.any(axis=(1, 3))[:, None, :, None]
+        turn = goal[:, -shifts.shape[1] :] - shifts
+        change = np.tensordot(step.reshape(*shifts.shape, -1).astype(left.dtype), columns, 1)
+        change += turn.astype(left.dtype)[:, :, None]
+        pull, bent = np.einsum("fon,fon->f", change, left), self.bent(change.copy())
+        gain = pull - 0.5 * np.einsum("fon,fon->f", change, bent)
+        gain -= lasso_values(group_lengths(theta + step), thresholds, ridge)
+        is_lower = gain + lasso_values(group_lengths(theta), thresholds, ridge) > 0.0
+        theta += is_lower[:, None, None, None] * step
+        shifts += is_lower[:, None] * turn
+        left -= is_lower[:, None, None] * bent
 
     def _visit(
         self, block: Floats, theta: Array, metric: Array, threshold: Array, ridge: float, solver: Array | None
-    ) -> float:
-        """Move one group's θ (batches, outputs, m) in place; return about how much that gains.
+    ) -> Array:
+        """Move one group's θ (batches, outputs, m) in place; return about how much that gains, shape (batches,).
 
-        ``block`` has shape (m, rows), ``metric`` (batches, outputs), ``threshold`` (batches,), ``solver``
+        ``block`` has shape (m, rows), ``metric`` (batches, outputs, m), ``threshold`` (batches,), ``solver``
         (batches, outputs, m, m).
         """
         left = self.residuals
         flat = left.reshape(-1, left.shape[2])  # a view: one product serves all batches and outputs
         pull = (flat @ block.T).astype(np.float64).reshape(theta.shape)
         if solver is None:
-            step = shrunk(theta + pull / metric[:, :, None], metric, threshold, ridge, theta) - theta
+            step = shrunk(theta + pull / metric, metric, threshold, ridge, theta) - theta
         else:
             step = np.matmul((pull - ridge * theta)[:, :, None, :], solver)[:, :, 0]
         if self.shares is not None:
             # softmax does not see what all outputs share; without it every norm is smaller
             step -= (theta + step).mean(axis=1, keepdims=True)
-        gain = float(np.einsum("fom,fom,fo->f", step, step, metric).max())
-        if gain > 0.0:
+        gain = np.einsum("fom,fom,fom->f", step, step, metric)
+        if gain.any():
             theta += step
             self.move((step.astype(left.dtype).reshape(len(flat), -1) @ block).reshape(left.shape))
         return gain
@@ -313,38 +356,39 @@ class RowModel:
 
 
 def shrunk(point: Array, metric: Array, threshold: Array, ridge: float, guess: Array) -> Array:
-    """Return the θ, shape (batches, outputs, m), that minimises ½ Σₒ hₒ‖θₒ - vₒ‖² + a‖θ‖ + ½b‖θ‖² for each batch.
+    """Return the θ, shape (batches, outputs, m), that minimises ½ Σ h(θ - v)² + a‖θ‖ + ½b‖θ‖² for each batch.
 
-    It is 0 where ‖hv‖ ≤ a. Elsewhere θₒ = hₒvₒ t/((hₒ + b)t + a) with t = ‖θ‖, the root of
-    1/√(Σₒ ‖hₒvₒ‖²/((hₒ + b)t + a)²) = 1. The left side is concave and rises, so that Newton's steps, whatever
+    It is 0 where ‖hv‖ ≤ a. Elsewhere θ = hvt/((h + b)t + a) with t = ‖θ‖, the root of
+    1/√(Σ (hv)²/((h + b)t + a)²) = 1. The left side is concave and rises, so that Newton's steps, whatever
     their start, come from below after the first. ``point`` is v and ``guess`` a point whose length is perhaps near that
-    of θ, shape (batches, outputs, m); ``metric`` is h > 0 (batches, outputs), ``threshold`` a (batches,).
+    of θ, shape (batches, outputs, m) like ``metric``, h > 0; ``threshold`` is a (batches,).
     """
-    squares = metric**2 * np.einsum("fom,fom->fo", point, point)
-    stretched = metric + ridge
+    flat = (len(point), -1)
+    squares, stretched = ((metric * point) ** 2).reshape(flat), (metric + ridge).reshape(flat)
     least = (np.sqrt(squares.sum(axis=1)) - threshold) / stretched.max(axis=1)
     outside = least > 0.0
     if not outside.any():
         return np.zeros_like(point)
-    length = least = np.where(outside, least, 1.0)  # any number: a θ inside is 0
-    if metric.shape[1] > 1:
-        length = np.maximum(least, np.sqrt(np.einsum("fom,fom->f", guess, guess)))
-        for _ in range(BLOCK_ROOT_STEPS):
-            below = stretched * length[:, None] + threshold[:, None]
-            terms = squares / below**2
-            total = terms.sum(axis=1) + SMALLEST_FLOAT
-            step = total * (np.sqrt(total) - 1.0) / ((terms * stretched / below).sum(axis=1) + SMALLEST_FLOAT)
-            length = np.maximum(length + step, least)
-            if (np.abs(step) <= ROOT_TOLERANCE * length)[outside].all():
-                break
-    factor = metric * length[:, None] / (stretched * length[:, None] + threshold[:, None])
-    return np.where(outside[:, None, None], point * factor[:, :, None], 0.0)
+    least = np.where(outside, least, 1.0)  # any number: a θ inside is 0
+    length = np.maximum(least, np.sqrt(np.einsum("fom,fom->f", guess, guess)))
+    for _ in range(BLOCK_ROOT_STEPS):
+        below = stretched * length[:, None] + threshold[:, None]
+        terms = squares / below**2
+        total = terms.sum(axis=1) + SMALLEST_FLOAT
+        step = total * (np.sqrt(total) - 1.0) / ((terms * stretched / below).sum(axis=1) + SMALLEST_FLOAT)
+        length = np.maximum(length + step, least)
+        if (np.abs(step) <= ROOT_TOLERANCE * length)[outside].all():
+            break
+    share = outside * length
+    factor = share[:, None, None] * metric / ((metric + ridge) * length[:, None, None] + threshold[:, None, None])
+    return point * factor
 
 
 def _metric(bounds: Floats, blocks: Floats, thresholds: Array, ridge: float) -> tuple[Array, dict[int, Array]]:
-    """Return the top eigenvalues of Qⱼ diag(bounds) Qⱼᵀ, shape (groups, batches, outputs), and some inverses.
+    """Return diagonals that dominate Qⱼ diag(bounds) Qⱼᵀ, shape (groups, batches, outputs, m), and some inverses.
 
-    Inverses (batches, outputs, m, m) are those of the groups without a threshold, which have no shrinkage to help
+    A diagonal is that of the matrix itself times the top eigenvalue of what is left when both sides are divided by its
+    root. Inverses (batches, outputs, m, m) are those of the groups without a threshold, which have no shrinkage to help
     along their flat directions.
     """
     count, width, rows = blocks.shape
@@ -357,8 +401,10 @@ def _metric(bounds: Floats, blocks: Floats, thresholds: Array, ridge: float) -> 
     for k in np.flatnonzero(thresholds[0] == 0.0).tolist():
         penalised = grams[k] + ridge * np.eye(width)
         solvers[k] = np.asarray(np.linalg.pinv(penalised, rcond=1e-9, hermitian=True), dtype=np.float64)
-    tops = np.asarray(np.linalg.eigvalsh(grams)[..., -1], dtype=np.float64)
-    return np.maximum(tops, SMALLEST_CURVATURE), solvers
+    diagonal = np.maximum(np.einsum("...mm->...m", grams), SMALLEST_CURVATURE)
+    roots = np.sqrt(diagonal)
+    tops = np.linalg.eigvalsh(grams / roots[..., :, None] / roots[..., None, :])[..., -1:]
+    return np.asarray(np.maximum(tops, 1.0) * diagonal, dtype=np.float64), solvers
 
 
 RIDGE = 1e-3
