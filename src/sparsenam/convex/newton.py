@@ -93,6 +93,17 @@ class NewtonSolver(ScoreSolver):
         self._model: GramModel | None = None  # of the columns held
         self._solved: Array = np.zeros(0)  # the thresholds of the last step, and how many steps they have seen
         self._steps = 0
+        self._before = self.theta.copy(), self.scores, self.intercepts  # the last alpha's solution
+
+    def go_on(self, thresholds: Array, ridge: float) -> None:
+        """Start from where the line through the last two solutions leads, as far as the objective is not higher."""
+        now = self.theta.copy(), self.scores, self.intercepts
+        step, change, shift = (each - last for each, last in zip(now, self._before, strict=True))
+        sizes = self._line_search(self.theta, step, change, self.problem.bars(thresholds), ridge)
+        self._before = now
+        self.theta += sizes[:, None, None, None] * step
+        self.scores = self.scores + sizes[:, None, None] * change
+        self.intercepts = self.intercepts + sizes[:, None] * shift
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Take one Newton step on the working groups, with a line search, and move the intercepts."""

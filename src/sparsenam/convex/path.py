@@ -223,6 +223,8 @@ class LassoWalk:
         for alpha in alphas:
             thresholds, ridge = np.where(shut, np.inf, alpha * finite), alpha * self.ridge_share
             active = np.asarray(solver.lengths().any(axis=0))
+            if isinstance(solver, NewtonSolver):
+                solver.go_on(thresholds, ridge)
             if solver.forgets:
                 working = free | active
             working |= _strongest((entering >= 2 * alpha - previous).any(axis=0) & ~working, entering, active)
