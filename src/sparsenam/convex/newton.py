@@ -29,7 +29,7 @@ TALL_GRAM_RATIO = 10  # rows for each column from which a Gram matrix costs less
 STALE_NEWTON_CURVATURE = 0.05
 BLOCK_ROOT_STEPS = 12
 ROOT_TOLERANCE = 1e-6  # of the last step: Newton's next error is about its square
-SINGLE_TOL = 1e-7  # gain of a step, as a share of the null loss, down to which sums of single precision are enough
+SINGLE_TOL = 5e-8  # gain of a step, as a share of the null loss, down to which sums of single precision are enough
 # sweeps between extrapolations, and what is added to the matrix of their moves, whose trace is 1
 EXTRAPOLATED, EXTRAPOLATION_JITTER = 5, 1e-10
 LIGHT_HESSIAN = 3e7  # rows times squared columns up to which it costs little anyway

@@ -228,7 +228,7 @@ class LassoWalk:
             if solver.forgets:
                 working = free | active
             working |= _strongest((entering >= 2 * alpha - previous).any(axis=0) & ~working, entering, active)
-            inner = 1e-2 * tol
+            inner = 1e-3 * tol
             gaps, reached = np.full(self.problem.n_batches, np.inf), list[float]()
             for number in range(SOLVER_ROUNDS):
                 solver.improve(thresholds, ridge, np.flatnonzero(working), inner)

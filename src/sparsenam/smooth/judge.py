@@ -19,8 +19,8 @@ from scipy.linalg import lapack
 from sparsenam.convex.design import Array, Indices
 from sparsenam.convex.problem import ConvexProblem, step_lengths
 from sparsenam.convex.ramps import Ramps
-from sparsenam.convex.squared import GramCache
-from sparsenam.families.base import dispersion
+from sparsenam.convex.squared import BatchSums, GramCache, constant_columns
+from sparsenam.families.base import SMALLEST_FLOAT, dispersion
 from sparsenam.smooth.design import HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
 from sparsenam.smooth.engine import FIRST_NOISE, OBJECTIVE_ROUNDING, SmoothProblem, residual_variance
 
@@ -133,7 +133,7 @@ class SmoothJudge:
         self.held_out: tuple[Indices, ...] = (np.arange(design.n_rows), *held_out)
         if gram is None and problem.family.is_quadratic:
             gram = GramCache(design, problem.target.T, problem.weights)
-        self.gram, self.constants = gram, problem.constants()
+        self.gram, self.constants, self.sums = gram, problem.constants(), BatchSums(problem.weights)
         self.strengths = np.full((len(counts), *self.forms.holds_size.shape), np.nan)
         self.noise = np.full(len(counts), FIRST_NOISE)
         self.theta: dict[int, Array] = {}  # of the groups met, shape (batches, m, outputs)
@@ -407,8 +407,9 @@ class WorkingProblem:
             bends = np.maximum(bends, self._floor[:, None, None] * bends.mean(axis=2, keepdims=True))
         bends = self._weights[:, None, :] * bends
         moved = np.abs(bends - self._bends).sum(axis=(1, 2)) > STALE_JUDGE_CURVATURE * self._bends.sum(axis=(1, 2))
-        for batch in np.flatnonzero(moved).tolist():
-            self._sum_hessians(batch, bends[batch])
+        if not (np.count_nonzero(moved) == self._judge.counts.size - 1 and self._sum_together(bends)):
+            for batch in np.flatnonzero(moved).tolist():
+                self._sum_hessians(batch, bends[batch])
         self._gradient = self._weights[:, :, None] * self._family.gradient(scores, self._target)
         if not self._by_rows:
             self._slopes = _by_batch(self._columns.products, self._gradient)
@@ -459,6 +460,26 @@ class WorkingProblem:
         """
         floor = np.where(steps == 0.0, 4.0 * np.maximum(self._floor, FLOOR), 0.25 * self._floor)
         self._floor = np.where(floor < FLOOR, 0.0, np.minimum(floor, 1.0))
+
+    def _sum_together(self, bends: Array) -> bool:
+        """Sum the Hessians of all folds under their mean curvature, in one pass over the rows, if it is near theirs."""
+        weights, judge = self._judge.problem.weights, self._judge
+        mean = bends.sum(axis=0) / np.maximum(self._weights.sum(axis=0), SMALLEST_FLOAT)
+        shared = self._weights[:, None, :] * mean
+        far = np.abs(bends - shared).sum(axis=(1, 2)) > STALE_JUDGE_CURVATURE * bends.sum(axis=(1, 2))
+        if far.any() or self._by_rows or self._batches[0] == 0:
+            return False
+        weighted = weights[:, None, :] * mean
+        totals = weighted.sum(axis=2)[:, :, None]
+        means = self._columns.products(weighted) / totals
+        self._bends, self._means = shared, means[1:]
+        for part in range(len(mean)):
+            sums, moments = judge.sums.second_moments(self._columns, weighted[:, part])
+            sums -= (totals[:, part] * means[:, part])[:, :, None] * means[:, part, None, :]
+            flat = constant_columns(np.diagonal(sums, axis1=1, axis2=2), moments, judge.problem.design.dtype)
+            sums[flat] = sums.transpose(0, 2, 1)[flat] = 0.0
+            self._sums[:, part] = judge.counts[1:, None, None] * sums[1:]
+        return True
 
     def _sum_hessians(self, batch: int, bends: Array) -> None:
         self._bends[batch] = bends
