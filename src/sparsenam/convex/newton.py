@@ -126,7 +126,7 @@ class NewtonSolver(ScoreSolver):
         self._solved = thresholds
         sizes = self._line_search(old, step, change, bars, ridge)
         # batches that leave rows out of batch 0 have nearly its curvature; where a step fell short they have not
-        self._shares_curvature = self._sums.is_nested and bool(np.all(sizes == 1.0))
+        self._shares_curvature = self._sums.is_nested and bool(np.all(sizes >= 1.0))
         self.theta[:, :, working] = old + sizes[:, None, None, None] * step
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift

@@ -225,15 +225,13 @@ class Prior:
         blocks = np.einsum("fgagb->fgab", hessian.reshape(-1, groups, width, groups, width))  # a view
         blocks += self.precisions
         means, covariances = np.empty_like(pull), np.empty((len(hessian), groups, width, width))
-        is_lower = np.tri(width, dtype=np.bool_)
         for batch, matrix in enumerate(hessian):
             factor, failed = lapack.dpotrf(matrix.T, lower=1)  # symmetric: its transpose has LAPACK's order
             if failed:
                 raise np.linalg.LinAlgError("the curvature of a fold is not positive definite")
             means[batch] = lapack.dpotrs(factor, pull[batch], lower=1)[0]
-            inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].reshape(groups, width, groups, width)
-            found = np.einsum("gagb->gab", inverse)
-            covariances[batch] = np.where(is_lower, found, found.transpose(0, 2, 1))
+            roots = lapack.dtrtri(factor, lower=1, overwrite_c=1)[0].reshape(-1, groups, width).transpose(1, 2, 0)
+            covariances[batch] = np.matmul(roots, roots.transpose(0, 2, 1))
         return means, covariances
 
     def posterior_of_rows(self, rows: Array, scale: Array, pull: Array) -> tuple[Array, Array]:
@@ -407,7 +405,7 @@ class WorkingProblem:
             bends = np.maximum(bends, self._floor[:, None, None] * bends.mean(axis=2, keepdims=True))
         bends = self._weights[:, None, :] * bends
         moved = np.abs(bends - self._bends).sum(axis=(1, 2)) > STALE_JUDGE_CURVATURE * self._bends.sum(axis=(1, 2))
-        if not (np.count_nonzero(moved) == self._judge.counts.size - 1 and self._sum_together(bends)):
+        if not (moved.any() and len(moved) == self._judge.counts.size - 1 and self._sum_together(bends)):
             for batch in np.flatnonzero(moved).tolist():
                 self._sum_hessians(batch, bends[batch])
         self._gradient = self._weights[:, :, None] * self._family.gradient(scores, self._target)
