@@ -11,18 +11,23 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, WorkingColumns
-from sparsenam.convex.problem import BlockSolver, ConvexProblem, group_lengths, lasso_values, step_lengths
+from sparsenam.convex.problem import (
+    BlockSolver,
+    ConvexProblem,
+    convex_problem,
+    group_lengths,
+    lasso_values,
+    step_lengths,
+)
 from sparsenam.convex.ramps import Indices
-from sparsenam.convex.squared import SMALLEST_CURVATURE, BatchSums, constant_columns, descend, inverse_curvatures
+from sparsenam.convex.squared import SMALLEST_CURVATURE, BatchSums, centre, descend, inverse_curvatures
 from sparsenam.families import Family
 from sparsenam.families.base import SMALLEST_FLOAT, softmax_inverse
 
 NEWTON_SWEEPS = 100
-STEP_HALVINGS = 20  # of a step that is too long, and doublings of one that is too short
-STEPS_BEFORE_LONGER = 8  # steps at one alpha after which longer ones are tried
+STEP_HALVINGS = 20  # of a step that is too long
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
 TALL_GRAM_RATIO = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
 # relative change of the curvature up to which a Hessian serves on: steps still shrink the error by it
@@ -91,12 +96,10 @@ class NewtonSolver(ScoreSolver):
         nothing = np.zeros(0, np.intp)
         self._held: tuple[Indices, WorkingColumns] = (nothing, problem.design.working(nothing))
         self._model: GramModel | None = None  # of the columns held
-        self._solved: Array = np.zeros(0)  # the thresholds of the last step, and how many steps they have seen
-        self._steps = 0
-        self._before = self.theta.copy(), self.scores, self.intercepts  # the last alpha's solution
+        self._before = self.theta.copy(), self.scores, self.intercepts
 
     def go_on(self, thresholds: Array, ridge: float) -> None:
-        """Start from where the line through the last two solutions leads, as far as the objective is not higher."""
+        """Go as far again as since the last call, or as near that as the objective is not higher."""
         now = self.theta.copy(), self.scores, self.intercepts
         step, change, shift = (each - last for each, last in zip(now, self._before, strict=True))
         sizes = self._line_search(self.theta, step, change, self.problem.bars(thresholds), ridge)
@@ -122,8 +125,6 @@ class NewtonSolver(ScoreSolver):
             shift -= shift.mean(axis=1, keepdims=True)
         step = new - old
         change = columns.times(step.reshape(*step.shape[:2], -1)) + shift[:, :, None]
-        self._steps = self._steps + 1 if np.array_equal(self._solved, thresholds) else 0
-        self._solved = thresholds
         sizes = self._line_search(old, step, change, bars, ridge)
         # batches that leave rows out of batch 0 have nearly its curvature; where a step fell short they have not
         self._shares_curvature = self._sums.is_nested and bool(np.all(sizes >= 1.0))
@@ -179,19 +180,15 @@ class NewtonSolver(ScoreSolver):
             weights = self.problem.weights[: len(bends), None, :]
             if np.sum(weights * np.abs(bends - held.bends)) <= STALE_NEWTON_CURVATURE * np.sum(weights * held.bends):
                 return held
-        weighted = self.problem.weights[:, None, :] * bends
+        weighted, precision = self.problem.weights[:, None, :] * bends, self.problem.design.dtype
         totals, means = weighted.sum(axis=2), columns.products(weighted)
         if self._shares_curvature:
-            by_output = [self._sums.second_moments(columns, each) for each in weighted.swapaxes(0, 1)]
-            hessian, moments = (np.stack(parts, axis=1) for parts in zip(*by_output, strict=True))
+            parts = zip(weighted.swapaxes(0, 1), means.swapaxes(0, 1), strict=True)
+            by_output = [self._sums.centred(columns, *part, precision) for part in parts]
+            hessian, flat = (np.stack(found, axis=1) for found in zip(*by_output, strict=True))
         else:
             hessian = np.array([[columns.second_moments(each) for each in batch] for batch in weighted])
-            moments = np.diagonal(hessian, axis1=2, axis2=3).copy()
-        hessian -= means[..., :, None] * (means / totals[:, :, None])[..., None, :]
-        flat = constant_columns(np.diagonal(hessian, axis1=2, axis2=3), moments, self.problem.design.dtype)
-        if flat.any():
-            hessian[flat] = 0.0
-            hessian.swapaxes(2, 3)[flat] = 0.0
+            flat = centre(hessian, np.diagonal(hessian, axis1=2, axis2=3), means, totals, precision)
         inverse = inverse_curvatures(hessian, count, self.problem.design.width)
         self._model = GramModel(bends, hessian, flat, means, totals, inverse)
         return self._model
@@ -212,25 +209,7 @@ class NewtonSolver(ScoreSolver):
 
         before = self.problem.loss(self.scores) + lasso_values(group_lengths(old), bars, ridge)
         highest = before + 1e-12 * self.null_losses
-        sizes = step_lengths(lambda sizes: objective(sizes) <= highest, len(old), STEP_HALVINGS)
-        if self._steps >= STEPS_BEFORE_LONGER:
-            self._lengthen(sizes, (group_lengths(old) > 0) == (group_lengths(old + step) > 0), objective)
-        return sizes
-
-    def _lengthen(self, sizes: Array, stays: NDArray[np.bool_], objective: Callable[[Array], Array]) -> None:
-        """Double full steps in place while the objective falls, where ``stays`` says that no group comes or goes.
-
-        A loss that is flat far from y, as that of a quantile, has curvatures whose steps are safe and too short.
-        """
-        growing = (sizes == 1.0) & stays.all(axis=1)
-        lowest = objective(sizes)
-        for _ in range(STEP_HALVINGS):
-            if not growing.any():
-                return
-            longer = np.where(growing, 2.0 * sizes, sizes)
-            found = objective(longer)
-            growing &= found < lowest
-            sizes[growing], lowest[growing] = longer[growing], found[growing]
+        return step_lengths(lambda sizes: objective(sizes) <= highest, len(old), STEP_HALVINGS)
 
 
 def _suits_a_gram(n_columns: int, n_rows: int) -> bool:
@@ -419,8 +398,7 @@ def _metric(bounds: Floats, blocks: Floats, thresholds: Array, ridge: float) -> 
 
 
 RIDGE = 1e-3
-REFIT_BEND, REFIT_STEPS = 1e-6, 100
-REFIT_TOLERANCE = 1e-13  # of the gain that a last step promises
+REFIT_STEPS, REFIT_TOLERANCE = 100, 1e-10  # Newton steps at most, and the duality gap, as a share of the null loss
 
 
 def refit_on(
@@ -433,49 +411,13 @@ def refit_on(
 ) -> tuple[Array, Array]:
     """Return θ, shape (support, m, outputs), and β, shape (outputs,), refitted on a support without the group penalty.
 
-    They minimise Σᵢ wᵢ loss(yᵢ, β + Σⱼ Qⱼ,ᵢ θⱼ) + ½ ridge ‖θ‖², weights adding up to 1, by Newton steps. Each output
-    has a Hessian: exact for all families but the multinomial, where it is a bound.
+    They minimise Σᵢ wᵢ loss(yᵢ, β + Σⱼ Qⱼ,ᵢ θⱼ) + ½ ridge ‖θ‖², weights adding up to 1.
     """
-    chosen, shares = np.asarray(support, dtype=np.intp), weights / weights.sum()
-    table = np.vstack([design.columns(chosen).astype(np.float64), np.ones(design.n_rows)])
-    decay = np.append(np.full(len(table) - 1, ridge), 0.0)
-    point = np.zeros((target.shape[1], len(table)))
-    point[:, -1] = family.best_constant(target, shares)
-    scores = (point @ table).T
-
-    def objective(point: Array, scores: Array) -> float:
-        return float(shares @ family.loss(scores, target) + 0.5 * np.sum(decay * point**2))
-
-    def step_length(step: Array, change: Array, promise: float) -> float:
-        before = objective(point, scores)
-
-        def gains(lengths: Array) -> NDArray[np.bool_]:
-            length = float(lengths[0])
-            after = objective(point + length * step, scores + length * change)
-            return np.array([after <= before - 1e-4 * length * promise])
-
-        return float(step_lengths(gains, 1, STEP_HALVINGS)[0])
-
+    solver, chosen = NewtonSolver(convex_problem(design, target, family, weights)), np.asarray(support, dtype=np.intp)
+    thresholds = np.full(design.n_groups, np.inf)
+    thresholds[chosen] = 0.0
     for _ in range(REFIT_STEPS if chosen.size else 0):
-        pull = (table @ (-shares[:, None] * family.gradient(scores, target))).T - decay * point
-        bends = shares[:, None] * np.maximum(family.hessian_diagonal(scores, target), REFIT_BEND)
-        step = np.stack([_newton_step(table, bend, decay, row) for bend, row in zip(bends.T, pull, strict=True)])
-        if family.couples_outputs:  # softmax does not see what all outputs share, the ridge does
-            step -= (point + step).mean(axis=0)
-        promise = float(np.sum(pull * step))
-        change = (step @ table).T
-        length = step_length(step, change, promise)
-        if length == 0.0:
-            break  # rounding: nothing left to gain
-        point, scores = point + length * step, scores + length * change
-        if promise < REFIT_TOLERANCE or family.is_quadratic:
+        solver.improve(thresholds, ridge, chosen, REFIT_TOLERANCE)
+        if solver.measure(thresholds, ridge)[0].max() < REFIT_TOLERANCE:
             break
-    theta = point[:, :-1].reshape(target.shape[1], chosen.size, design.width)
-    return theta.transpose(1, 2, 0).copy(), point[:, -1].copy()
-
-
-def _newton_step(table: Array, bend: Array, decay: Array, pull: Array) -> Array:
-    scaled = table * np.sqrt(bend)
-    hessian = scaled @ scaled.T
-    hessian[np.diag_indices_from(hessian)] += decay + 1e-12 * np.trace(hessian) / len(hessian)
-    return np.asarray(cho_solve(cho_factor(hessian, overwrite_a=True, check_finite=False), pull))
+    return solver.theta[0][:, chosen].transpose(1, 2, 0).copy(), solver.intercepts[0].copy()

@@ -25,6 +25,22 @@ def constant_columns(variances: Array, moments: Array, precision: np.dtype[np.fl
     return variances <= ROUNDING_MULTIPLE * float(np.finfo(precision).eps) * moments
 
 
+def centre(
+    sums: Array, moments: Array, means: Array, totals: Array, precision: np.dtype[np.floating]
+) -> NDArray[np.bool_]:
+    """Take the means out of sums of products (…, k, k), in place; return which columns are constant, and then 0.
+
+    ``means`` (…, k) are sums of columns, ``totals`` (…) those of the weights, ``moments`` as for `constant_columns`.
+    """
+    moments = moments.copy()
+    sums -= means[..., :, None] * (means / totals[..., None])[..., None, :]
+    flat = constant_columns(np.diagonal(sums, axis1=-2, axis2=-1), moments, precision)
+    if flat.any():
+        sums[flat] = 0.0
+        sums.swapaxes(-1, -2)[flat] = 0.0
+    return flat
+
+
 def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
     """Return one over the top eigenvalue of the diagonal blocks ``first`` … , shape (n_groups, batches)."""
     slices = [slice(group * width, (group + 1) * width) for group in range(first, first + n_groups)]
@@ -152,6 +168,13 @@ class BatchSums:
                 sums[batch] *= found[1]
                 moments[batch] = found[1] * moments[0]
         return sums, moments
+
+    def centred(
+        self, columns: WorkingColumns, weights: Array, means: Array, precision: np.dtype[np.floating]
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        """Return QWQᵀ of every batch less that of the means QW1 (batches, k), and which columns are constant in it."""
+        sums, moments = self.second_moments(columns, weights)
+        return sums, centre(sums, moments, means, weights.sum(axis=1), precision)
 
 
 def rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:

@@ -19,7 +19,7 @@ from scipy.linalg import lapack
 from sparsenam.convex.design import Array, Indices
 from sparsenam.convex.problem import ConvexProblem, step_lengths
 from sparsenam.convex.ramps import Ramps
-from sparsenam.convex.squared import BatchSums, GramCache, constant_columns
+from sparsenam.convex.squared import BatchSums, GramCache
 from sparsenam.families.base import SMALLEST_FLOAT, dispersion
 from sparsenam.smooth.design import HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
 from sparsenam.smooth.engine import FIRST_NOISE, OBJECTIVE_ROUNDING, SmoothProblem, residual_variance
@@ -461,21 +461,17 @@ class WorkingProblem:
 
     def _sum_together(self, bends: Array) -> bool:
         """Sum the Hessians of all folds under their mean curvature, in one pass over the rows, if it is near theirs."""
-        weights, judge = self._judge.problem.weights, self._judge
+        judge = self._judge
         mean = bends.sum(axis=0) / np.maximum(self._weights.sum(axis=0), SMALLEST_FLOAT)
         shared = self._weights[:, None, :] * mean
         far = np.abs(bends - shared).sum(axis=(1, 2)) > STALE_JUDGE_CURVATURE * bends.sum(axis=(1, 2))
         if far.any() or self._by_rows or self._batches[0] == 0:
             return False
-        weighted = weights[:, None, :] * mean
-        totals = weighted.sum(axis=2)[:, :, None]
-        means = self._columns.products(weighted) / totals
-        self._bends, self._means = shared, means[1:]
-        for part in range(len(mean)):
-            sums, moments = judge.sums.second_moments(self._columns, weighted[:, part])
-            sums -= (totals[:, part] * means[:, part])[:, :, None] * means[:, part, None, :]
-            flat = constant_columns(np.diagonal(sums, axis1=1, axis2=2), moments, judge.problem.design.dtype)
-            sums[flat] = sums.transpose(0, 2, 1)[flat] = 0.0
+        self._bends, self._means = shared, self._columns.products(shared) / shared.sum(axis=2)[:, :, None]
+        for part, bend in enumerate(mean):
+            weighted = judge.problem.weights * bend
+            means, precision = self._columns.products(weighted), judge.problem.design.dtype
+            sums, _ = judge.sums.centred(self._columns, weighted, means, precision)
             self._sums[:, part] = judge.counts[1:, None, None] * sums[1:]
         return True
 
