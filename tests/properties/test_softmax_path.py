@@ -104,9 +104,9 @@ def test_steps_on_the_rows_and_on_the_gram_lead_to_one_solution(case, penalty, m
 def test_shrinkage_in_a_metric_of_outputs_is_stationary(seed, threshold, ridge):
     generator = np.random.default_rng(seed)
     point, guess = generator.normal(size=(2, 3, 4, 2))
-    metric = np.exp(2 * generator.normal(size=(3, 4)))
+    metric = np.exp(2 * generator.normal(size=(3, 4, 2)))
     theta = shrunk(point, metric, np.full(3, threshold), ridge, guess)
-    for v, h, t in zip(point, metric[:, :, None], theta, strict=True):
+    for v, h, t in zip(point, metric, theta, strict=True):
         slope, length = h * (v - t) - ridge * t, np.linalg.norm(t)
         if length == 0.0:
             assert np.linalg.norm(slope) <= threshold * (1 + 1e-9)

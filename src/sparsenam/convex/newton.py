@@ -28,6 +28,7 @@ from sparsenam.families.base import SMALLEST_FLOAT, softmax_inverse
 
 NEWTON_SWEEPS = 100
 STEP_HALVINGS = 20  # of a step that is too long
+STEP_ROUNDING = 1e-12  # of the null loss: a step that raises the objective by less is taken
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
 TALL_GRAM_RATIO = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
 # relative change of the curvature up to which a Hessian serves on: steps still shrink the error by it
@@ -99,10 +100,10 @@ class NewtonSolver(ScoreSolver):
         self._before = self.theta.copy(), self.scores, self.intercepts
 
     def go_on(self, thresholds: Array, ridge: float) -> None:
-        """Go as far again as since the last call, or as near that as the objective is not higher."""
+        """Go as far again as since the last call, or as near that as the objective is lower."""
         now = self.theta.copy(), self.scores, self.intercepts
         step, change, shift = (each - last for each, last in zip(now, self._before, strict=True))
-        sizes = self._line_search(self.theta, step, change, self.problem.bars(thresholds), ridge)
+        sizes = self._line_search(self.theta, step, change, self.problem.bars(thresholds), ridge, -STEP_ROUNDING)
         self._before = now
         self.theta += sizes[:, None, None, None] * step
         self.scores = self.scores + sizes[:, None, None] * change
@@ -199,8 +200,10 @@ class NewtonSolver(ScoreSolver):
             self._held, self._model = (working, self.problem.design.working(working)), None
         return self._held[1]
 
-    def _line_search(self, old: Array, step: Array, change: Array, bars: Array, ridge: float) -> Array:
-        """Return the first of 1, ½, ¼ … that does not raise the objective, shape (batches,)."""
+    def _line_search(
+        self, old: Array, step: Array, change: Array, bars: Array, ridge: float, rise: float = STEP_ROUNDING
+    ) -> Array:
+        """Return the first of 1, ½, ¼ … that raises the objective by no more than allowed, shape (batches,)."""
 
         def objective(sizes: Array) -> Array:
             theta = old + sizes[:, None, None, None] * step
@@ -208,7 +211,7 @@ class NewtonSolver(ScoreSolver):
             return loss + lasso_values(group_lengths(theta), bars, ridge)
 
         before = self.problem.loss(self.scores) + lasso_values(group_lengths(old), bars, ridge)
-        highest = before + 1e-12 * self.null_losses
+        highest = before + rise * self.null_losses
         return step_lengths(lambda sizes: objective(sizes) <= highest, len(old), STEP_HALVINGS)
 
 
