@@ -1,7 +1,7 @@
 """Newton steps: proximal ones for losses other than the squared one, and refits on a support without the penalty.
 
-A quadratic model of the loss is minimised by block descent, on a Gram matrix or on the rows: the latter needs no Gram
-matrix, and knows softmax's whole Hessian.
+A quadratic model of the loss is minimised by block descent on the rows: it needs no Gram matrix, and knows softmax's
+whole Hessian.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparsenam.convex.problem import (
     step_lengths,
 )
 from sparsenam.convex.ramps import Indices
-from sparsenam.convex.squared import SMALLEST_CURVATURE, BatchSums, centre, descend, inverse_curvatures
+from sparsenam.convex.squared import SMALLEST_CURVATURE
 from sparsenam.families import Family
 from sparsenam.families.base import SMALLEST_FLOAT, softmax_inverse
 
@@ -30,30 +30,11 @@ NEWTON_SWEEPS = 100
 STEP_HALVINGS = 20  # of a step that is too long
 STEP_ROUNDING = 1e-12  # of the null loss: a step that raises the objective by less is taken
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
-TALL_GRAM_RATIO = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
-# relative change of the curvature up to which a Hessian serves on: steps still shrink the error by it
-STALE_NEWTON_CURVATURE = 0.05
 BLOCK_ROOT_STEPS = 12
 ROOT_TOLERANCE = 1e-6  # of the last step: Newton's next error is about its square
 SINGLE_TOL = 5e-8  # gain of a step, as a share of the null loss, down to which sums of single precision are enough
 # sweeps between extrapolations, and what is added to the matrix of their moves, whose trace is 1
 EXTRAPOLATED, EXTRAPOLATION_JITTER = 5, 1e-10
-LIGHT_HESSIAN = 3e7  # rows times squared columns up to which it costs little anyway
-
-
-@dataclass(frozen=True, slots=True)
-class GramModel:
-    """Second-order sums of some columns: the curvatures of rows that they are of, and what follows from them.
-
-    ``flat`` (batches, outputs, k) says which columns are constant in a batch.
-    """
-
-    bends: Array
-    hessian: Array
-    flat: NDArray[np.bool_]
-    means: Array
-    totals: Array
-    inverse: Array
 
 
 class ScoreSolver(BlockSolver):
@@ -92,11 +73,8 @@ class NewtonSolver(ScoreSolver):
 
     def __init__(self, problem: ConvexProblem) -> None:
         super().__init__(problem)
-        self._sums = BatchSums(problem.weights)
-        self._shares_curvature = self._sums.is_nested
         nothing = np.zeros(0, np.intp)
-        self._held: tuple[Indices, WorkingColumns] = (nothing, problem.design.working(nothing))
-        self._model: GramModel | None = None  # of the columns held
+        self._held = nothing, WorkingColumns(problem.design.columns(nothing))  # a working set and its columns
         self._before = self.theta.copy(), self.scores, self.intercepts
 
     def go_on(self, thresholds: Array, ridge: float) -> None:
@@ -105,7 +83,7 @@ class NewtonSolver(ScoreSolver):
         step, change, shift = (each - last for each, last in zip(now, self._before, strict=True))
         sizes = self._line_search(self.theta, step, change, self.problem.bars(thresholds), ridge, -STEP_ROUNDING)
         self._before = now
-        self.theta += sizes[:, None, None, None] * step
+        self.theta[:] += sizes[:, None, None, None] * step
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift
 
@@ -115,11 +93,10 @@ class NewtonSolver(ScoreSolver):
             return
         old = self.theta[:, :, working]
         bars = self.problem.bars(thresholds[working])
-        columns = self._columns(working)
-        if self.problem.family.couples_outputs or not _suits_a_gram(columns.count, self.problem.design.n_rows):
-            new, shift = self._on_rows(columns.columns, old, bars, ridge, tol)
-        else:
-            new, shift = self._on_gram(columns, old, bars, ridge, tol)
+        if not np.array_equal(self._held[0], working):
+            self._held = working, WorkingColumns(self.problem.design.columns(working))
+        columns = self._held[1]
+        new, shift = self._model_minimum(columns.columns, old, bars, ridge, tol)
         if self.problem.family.couples_outputs:
             # Softmax does not see what all outputs share; without it every norm is smaller.
             new -= new.mean(axis=1, keepdims=True)
@@ -127,14 +104,12 @@ class NewtonSolver(ScoreSolver):
         step = new - old
         change = columns.times(step.reshape(*step.shape[:2], -1)) + shift[:, :, None]
         sizes = self._line_search(old, step, change, bars, ridge)
-        # batches that leave rows out of batch 0 have nearly its curvature; where a step fell short they have not
-        self._shares_curvature = self._sums.is_nested and bool(np.all(sizes >= 1.0))
         self.theta[:, :, working] = old + sizes[:, None, None, None] * step
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift
         self.move_intercepts()
 
-    def _on_rows(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
+    def _model_minimum(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
         """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
         problem, precision = self.problem, columns.dtype if tol < SINGLE_TOL else np.float32
         weights, residuals = problem.weights[:, None, :], self.residuals()
@@ -156,50 +131,6 @@ class NewtonSolver(ScoreSolver):
         new, gain = old.copy(), tol * float(self.null_losses.max())
         return new, model.descend(inverse, columns.astype(precision, copy=False), new, bars, ridge, gain, NEWTON_SWEEPS)
 
-    def _on_gram(
-        self, columns: WorkingColumns, old: Array, bars: Array, ridge: float, tol: float
-    ) -> tuple[Array, Array]:
-        """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
-        problem, count = self.problem, old.shape[2]
-        residuals = problem.weights[:, None, :] * self.residuals()
-        model = self._gram_model(columns, count)
-        rests = residuals.sum(axis=2)
-        pull = columns.products(residuals) - model.means * (rests / model.totals)[:, :, None]
-        pull[model.flat] = 0.0
-        new = old.copy()
-        scale = tol * float(self.null_losses.max())
-        descend(model.hessian, model.inverse, new, pull, list(range(count)), bars, ridge, (scale, NEWTON_SWEEPS))
-        flat = (new - old).reshape(*old.shape[:2], -1)
-        return new, (rests - np.einsum("fok,fok->fo", model.means, flat)) / model.totals
-
-    def _gram_model(self, columns: WorkingColumns, count: int) -> GramModel:
-        """Return the working set's curvature, summed anew only when it has moved."""
-        scores = self.scores[:1] if self._shares_curvature else self.scores
-        bends = np.maximum(self.problem.curvatures(scores), SMALLEST_BEND)
-        held = self._model
-        if held is not None and held.bends.shape == bends.shape:
-            weights = self.problem.weights[: len(bends), None, :]
-            if np.sum(weights * np.abs(bends - held.bends)) <= STALE_NEWTON_CURVATURE * np.sum(weights * held.bends):
-                return held
-        weighted, precision = self.problem.weights[:, None, :] * bends, self.problem.design.dtype
-        totals, means = weighted.sum(axis=2), columns.products(weighted)
-        if self._shares_curvature:
-            parts = zip(weighted.swapaxes(0, 1), means.swapaxes(0, 1), strict=True)
-            by_output = [self._sums.centred(columns, *part, precision) for part in parts]
-            hessian, flat = (np.stack(found, axis=1) for found in zip(*by_output, strict=True))
-        else:
-            hessian = np.array([[columns.second_moments(each) for each in batch] for batch in weighted])
-            flat = centre(hessian, np.diagonal(hessian, axis1=2, axis2=3), means, totals, precision)
-        inverse = inverse_curvatures(hessian, count, self.problem.design.width)
-        self._model = GramModel(bends, hessian, flat, means, totals, inverse)
-        return self._model
-
-    def _columns(self, working: Indices) -> WorkingColumns:
-        """Return the working groups' columns, made only when the working set changes."""
-        if not np.array_equal(self._held[0], working):
-            self._held, self._model = (working, self.problem.design.working(working)), None
-        return self._held[1]
-
     def _line_search(
         self, old: Array, step: Array, change: Array, bars: Array, ridge: float, rise: float = STEP_ROUNDING
     ) -> Array:
@@ -213,10 +144,6 @@ class NewtonSolver(ScoreSolver):
         before = self.problem.loss(self.scores) + lasso_values(group_lengths(old), bars, ridge)
         highest = before + rise * self.null_losses
         return step_lengths(lambda sizes: objective(sizes) <= highest, len(old), STEP_HALVINGS)
-
-
-def _suits_a_gram(n_columns: int, n_rows: int) -> bool:
-    return n_rows >= TALL_GRAM_RATIO * n_columns or n_rows * n_columns**2 <= LIGHT_HESSIAN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,7 +231,9 @@ class RowModel:
         moves = np.diff(flat, axis=1)
         products = np.matmul(moves, moves.transpose(0, 2, 1))
         size = np.trace(products, axis1=1, axis2=2)[:, None, None] + SMALLEST_FLOAT
-        shares = np.linalg.solve(products / size + EXTRAPOLATION_JITTER * np.eye(moves.shape[1]), np.ones((len(flat), moves.shape[1], 1)))
+        shares = np.linalg.solve(
+            products / size + EXTRAPOLATION_JITTER * np.eye(moves.shape[1]), np.ones((len(flat), moves.shape[1], 1))
+        )
         goal = np.sum(shares / shares.sum(axis=1, keepdims=True) * flat[:, 1:], axis=1)
         step = (goal[:, : -shifts.shape[1]].reshape(theta.shape) - theta) * theta.any(axis=(1, 3))[:, None, :, None]
         turn = goal[:, -shifts.shape[1] :] - shifts

@@ -330,6 +330,7 @@ class WorkingProblem:
     def __init__(self, judge: SmoothJudge, batches: Indices, groups: Indices, kept: NDArray[np.bool_]) -> None:
         problem, columns = judge.problem, judge.problem.design.working(groups)
         self._judge, self._batches, self._groups, self._kept = judge, batches, groups, kept
+        self._going = batches  # those that are not yet at rest
         self._family, self._target = problem.family, problem.target.T
         self._task = SmoothProblem(np.zeros((0, len(self._target))), self._target, np.zeros(0), problem.family)
         self._weights, self._columns = judge.counts[batches, None] * problem.weights[batches], columns
@@ -379,7 +380,7 @@ class WorkingProblem:
         """Leave out the batches that are at rest."""
         if moves.all():
             return
-        self._weights, self._bends = self._weights[moves], self._bends[moves]
+        self._weights, self._bends, self._going = self._weights[moves], self._bends[moves], self._going[moves]
         self._floor = self._floor[moves]
         self._sums, self._means = self._sums[moves], self._means[moves]
 
@@ -407,7 +408,7 @@ class WorkingProblem:
             bends = np.maximum(bends, self._floor[:, None, None] * bends.mean(axis=2, keepdims=True))
         bends = self._weights[:, None, :] * bends
         moved = np.abs(bends - self._bends).sum(axis=(1, 2)) > STALE_JUDGE_CURVATURE * self._bends.sum(axis=(1, 2))
-        if not (moved.any() and len(moved) == self._judge.counts.size - 1 and self._sum_together(bends)):
+        if np.count_nonzero(moved) < 2 or not self._sum_together(bends):
             for batch in np.flatnonzero(moved).tolist():
                 self._sum_hessians(batch, bends[batch])
         self._gradient = self._weights[:, :, None] * self._family.gradient(scores, self._target)
@@ -469,14 +470,14 @@ class WorkingProblem:
         level = bends.sum(axis=2, keepdims=True) / np.maximum(shared.sum(axis=2, keepdims=True), SMALLEST_FLOAT)
         shared *= level
         far = np.abs(bends - shared).sum(axis=(1, 2)) > LIKE_CURVATURE * bends.sum(axis=(1, 2))
-        if far.any() or self._by_rows or self._batches[0] == 0:
+        if far.any() or self._by_rows:
             return False
         self._bends, self._means = shared, self._columns.products(shared) / shared.sum(axis=2)[:, :, None]
         for part, bend in enumerate(mean):
             weighted = judge.problem.weights * bend
             means, precision = self._columns.products(weighted), judge.problem.design.dtype
-            sums, _ = judge.sums.centred(self._columns, weighted, means, precision)
-            self._sums[:, part] = judge.counts[1:, None, None] * level[:, part, None] * sums[1:]
+            sums = judge.sums.centred(self._columns, weighted, means, precision)
+            self._sums[:, part] = judge.counts[self._going, None, None] * level[:, part, None] * sums[self._going]
         return True
 
     def _sum_hessians(self, batch: int, bends: Array) -> None:
