@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from convex_cases import family_of, grouped, objective, target_of
+from convex_cases import grouped, objective
 from sparsenam.convex import alpha_max, convex_path
-from sparsenam.convex import newton as newton_solver
 from sparsenam.convex.newton import RowModel, shrunk
 from sparsenam.convex.problem import convex_problem
 from sparsenam.families import Multinomial
@@ -82,31 +81,14 @@ def test_renaming_classes_renames_outputs_and_they_add_up_to_zero(seed, order):
         np.testing.assert_allclose(one.intercepts.sum(axis=1), 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", ["binomial", "multilabel", "poisson"])
-@pytest.mark.parametrize("penalty", [GroupLasso(np.array([1.0, 2.0, 0.5, 0.0, np.inf, 1.5])), GroupElasticNet(0.6)])
-def test_steps_on_the_rows_and_on_the_gram_lead_to_one_solution(case, penalty, monkeypatch):
-    design, family = grouped(), family_of(case)
-    target, weights = target_of(case, design), folds(design.n_rows, 3)
-    alphas = alpha_max(convex_problem(design, target, family, weights), penalty=GroupLasso()) * np.array([0.5, 0.1])
-    found = []
-    for gram in (False, True):
-        monkeypatch.setattr(newton_solver, "_suits_a_gram", lambda columns, rows, gram=gram: gram)
-        found.append(
-            list(convex_path(convex_problem(design, target, family, weights), penalty=penalty, alphas=alphas, tol=1e-9))
-        )
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(one.theta, other.theta, atol=1e-3)
-        assert max(one.gaps.max(), other.gaps.max()) <= 1e-9
-
-
 @settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), threshold=st.floats(0.0, 5.0), ridge=st.sampled_from([0.0, 0.3]))
 def test_shrinkage_in_a_metric_of_outputs_is_stationary(seed, threshold, ridge):
     generator = np.random.default_rng(seed)
     point, guess = generator.normal(size=(2, 3, 4, 2))
-    metric = np.exp(2 * generator.normal(size=(3, 4)))
+    metric = np.exp(2 * generator.normal(size=(3, 4, 2)))
     theta = shrunk(point, metric, np.full(3, threshold), ridge, guess)
-    for v, h, t in zip(point, metric[:, :, None], theta, strict=True):
+    for v, h, t in zip(point, metric, theta, strict=True):
         slope, length = h * (v - t) - ridge * t, np.linalg.norm(t)
         if length == 0.0:
             assert np.linalg.norm(slope) <= threshold * (1 + 1e-9)

@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.unsignedinteger]
 Indices = NDArray[np.intp]
 ONE = np.uint64(1)
+BLOCK = 256  # rows that all terms read before the next ones: they stay in the cache
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -52,28 +53,30 @@ def add_crossed(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_sums(places: Places, shares: Floats, terms: Indices, values: Floats, sums: Floats) -> None:
-    """Add Hᵀv of some terms to ``sums`` (r, knots) for values v (r, rows)."""
-    for column in range(len(values)):
-        added, into = values[column], sums[column]
+    """Add Hᵀv of some terms to ``sums`` (knots, r) for values v (rows, r)."""
+    rows, count = values.shape
+    for first in range(0, rows, BLOCK):
         for term in terms:
-            left, part = places[term], shares[term]
-            for row in range(left.size):
-                right = added[row] * part[row]
-                place = np.uint64(left[row])
-                into[place] += added[row] - right
-                into[place + ONE] += right
+            for row in range(first, min(first + BLOCK, rows)):
+                place, share, added = np.uint64(places[term, row]), shares[term, row], values[row]
+                left, right = sums[place], sums[place + ONE]
+                for column in range(count):
+                    part = added[column] * share
+                    left[column] += added[column] - part
+                    right[column] += part
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_effects(places: Places, shares: Floats, terms: Indices, values: Floats, effects: Floats) -> None:
-    """Add Hf of some terms to ``effects`` (r, rows) for values f at the knots (r, knots)."""
-    for column in range(len(values)):
-        at, into = values[column], effects[column]
+    """Add Hf of some terms to ``effects`` (rows, r) for values f at the knots (knots, r)."""
+    rows, count = effects.shape
+    for first in range(0, rows, BLOCK):
         for term in terms:
-            left, part = places[term], shares[term]
-            for row in range(left.size):
-                place = np.uint64(left[row])
-                into[row] += at[place] + part[row] * (at[place + ONE] - at[place])
+            for row in range(first, min(first + BLOCK, rows)):
+                place, share, into = np.uint64(places[term, row]), shares[term, row], effects[row]
+                left, right = values[place], values[place + ONE]
+                for column in range(count):
+                    into[column] += left[column] + share * (right[column] - left[column])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -83,7 +83,8 @@ class ColumnsAtKnots(WorkingColumns):
         at = np.zeros((len(design.values), len(parts)))
         for index, group in enumerate(self.groups.tolist()):
             at[design.knots[group]] = design.values[design.knots[group]] @ parts[:, index].T
-        return design.placed.times(at, design.terms_of(self.groups)).T.reshape(*theta.shape[:-1], -1)
+        effects = design.placed.times(at, design.terms_of(self.groups))
+        return np.ascontiguousarray(effects.T).reshape(*theta.shape[:-1], -1)
 
     def products(self, vectors: Array) -> Array:
         design, flat = self.design, vectors.reshape(-1, vectors.shape[-1])

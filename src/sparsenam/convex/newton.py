@@ -1,7 +1,7 @@
 """Newton steps: proximal ones for losses other than the squared one, and refits on a support without the penalty.
 
-A quadratic model of the loss is minimised by block descent, on a Gram matrix or on the rows: the latter needs no Gram
-matrix, and knows softmax's whole Hessian.
+A quadratic model of the loss is minimised by block descent on the rows: it needs no Gram matrix, and knows softmax's
+whole Hessian.
 """
 
 from __future__ import annotations
@@ -11,40 +11,31 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, WorkingColumns
-from sparsenam.convex.problem import BlockSolver, ConvexProblem, group_lengths, lasso_values, step_lengths
+from sparsenam.convex.problem import (
+    BlockSolver,
+    ConvexProblem,
+    convex_problem,
+    group_lengths,
+    lasso_values,
+    step_lengths,
+)
 from sparsenam.convex.ramps import Indices
-from sparsenam.convex.squared import SMALLEST_CURVATURE, BatchSums, constant_columns, descend, inverse_curvatures
+from sparsenam.convex.squared import SMALLEST_CURVATURE
 from sparsenam.families import Family
 from sparsenam.families.base import SMALLEST_FLOAT, softmax_inverse
 
 NEWTON_SWEEPS = 100
-STEP_HALVINGS = 20  # of a step that is too long, and doublings of one that is too short
-STEPS_BEFORE_LONGER = 8  # steps at one alpha after which longer ones are tried
+STEP_HALVINGS = 20  # of a step that is too long
+STEP_ROUNDING = 1e-12  # of the null loss: a step that raises the objective by less is taken
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
-TALL_GRAM_RATIO = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
-# relative change of the curvature up to which a Hessian serves on: steps still shrink the error by it
-STALE_NEWTON_CURVATURE = 0.05
 BLOCK_ROOT_STEPS = 12
 ROOT_TOLERANCE = 1e-6  # of the last step: Newton's next error is about its square
-LIGHT_HESSIAN = 3e7  # rows times squared columns up to which it costs little anyway
-
-
-@dataclass(frozen=True, slots=True)
-class GramModel:
-    """Second-order sums of some columns: the curvatures of rows that they are of, and what follows from them.
-
-    ``flat`` (batches, outputs, k) says which columns are constant in a batch.
-    """
-
-    bends: Array
-    hessian: Array
-    flat: NDArray[np.bool_]
-    means: Array
-    totals: Array
-    inverse: Array
+SINGLE_TOL = 5e-8  # gain of a step, as a share of the null loss, down to which sums of single precision are enough
+# sweeps between extrapolations, and what is added to the matrix of their moves, whose trace is 1; on four classes of
+# 18 collinear columns 16 sweeps leave 1e-4 of the null loss instead of 3e-3, and single precision halves their time
+EXTRAPOLATED, EXTRAPOLATION_JITTER = 5, 1e-10
 
 
 class ScoreSolver(BlockSolver):
@@ -83,13 +74,19 @@ class NewtonSolver(ScoreSolver):
 
     def __init__(self, problem: ConvexProblem) -> None:
         super().__init__(problem)
-        self._sums = BatchSums(problem.weights)
-        self._shares_curvature = self._sums.is_nested
         nothing = np.zeros(0, np.intp)
-        self._held: tuple[Indices, WorkingColumns] = (nothing, problem.design.working(nothing))
-        self._model: GramModel | None = None  # of the columns held
-        self._solved: Array = np.zeros(0)  # the thresholds of the last step, and how many steps they have seen
-        self._steps = 0
+        self._held = nothing, WorkingColumns(problem.design.columns(nothing))  # a working set and its columns
+        self._before = self.theta.copy(), self.scores, self.intercepts
+
+    def go_on(self, thresholds: Array, ridge: float) -> None:
+        """Go as far again as since the last call, or as near that as the objective is lower."""
+        now = self.theta.copy(), self.scores, self.intercepts
+        step, change, shift = (each - last for each, last in zip(now, self._before, strict=True))
+        sizes = self._line_search(self.theta, step, change, self.problem.bars(thresholds), ridge, -STEP_ROUNDING)
+        self._before = now
+        self.theta[:] += sizes[:, None, None, None] * step
+        self.scores = self.scores + sizes[:, None, None] * change
+        self.intercepts = self.intercepts + sizes[:, None] * shift
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Take one Newton step on the working groups, with a line search, and move the intercepts."""
@@ -97,30 +94,25 @@ class NewtonSolver(ScoreSolver):
             return
         old = self.theta[:, :, working]
         bars = self.problem.bars(thresholds[working])
-        columns = self._columns(working)
-        if self.problem.family.couples_outputs or not _suits_a_gram(columns.count, self.problem.design.n_rows):
-            new, shift = self._on_rows(columns.columns, old, bars, ridge, tol)
-        else:
-            new, shift = self._on_gram(columns, old, bars, ridge, tol)
+        if not np.array_equal(self._held[0], working):
+            self._held = working, WorkingColumns(self.problem.design.columns(working))
+        columns = self._held[1]
+        new, shift = self._model_minimum(columns.columns, old, bars, ridge, tol)
         if self.problem.family.couples_outputs:
             # Softmax does not see what all outputs share; without it every norm is smaller.
             new -= new.mean(axis=1, keepdims=True)
             shift -= shift.mean(axis=1, keepdims=True)
         step = new - old
         change = columns.times(step.reshape(*step.shape[:2], -1)) + shift[:, :, None]
-        self._steps = self._steps + 1 if np.array_equal(self._solved, thresholds) else 0
-        self._solved = thresholds
         sizes = self._line_search(old, step, change, bars, ridge)
-        # batches that leave rows out of batch 0 have nearly its curvature; where a step fell short they have not
-        self._shares_curvature = self._sums.is_nested and bool(np.all(sizes == 1.0))
         self.theta[:, :, working] = old + sizes[:, None, None, None] * step
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift
         self.move_intercepts()
 
-    def _on_rows(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
+    def _model_minimum(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
         """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
-        problem, precision = self.problem, columns.dtype
+        problem, precision = self.problem, columns.dtype if tol < SINGLE_TOL else np.float32
         weights, residuals = problem.weights[:, None, :], self.residuals()
         if problem.family.couples_outputs:
             shares = problem.target - residuals
@@ -138,58 +130,12 @@ class NewtonSolver(ScoreSolver):
             shares=None if shares is None else shares.astype(precision),
         )
         new, gain = old.copy(), tol * float(self.null_losses.max())
-        return new, model.descend(inverse, columns, new, bars, ridge, gain, NEWTON_SWEEPS)
+        return new, model.descend(inverse, columns.astype(precision, copy=False), new, bars, ridge, gain, NEWTON_SWEEPS)
 
-    def _on_gram(
-        self, columns: WorkingColumns, old: Array, bars: Array, ridge: float, tol: float
-    ) -> tuple[Array, Array]:
-        """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
-        problem, count = self.problem, old.shape[2]
-        residuals = problem.weights[:, None, :] * self.residuals()
-        model = self._gram_model(columns, count)
-        rests = residuals.sum(axis=2)
-        pull = columns.products(residuals) - model.means * (rests / model.totals)[:, :, None]
-        pull[model.flat] = 0.0
-        new = old.copy()
-        scale = tol * float(self.null_losses.max())
-        descend(model.hessian, model.inverse, new, pull, list(range(count)), bars, ridge, (scale, NEWTON_SWEEPS))
-        flat = (new - old).reshape(*old.shape[:2], -1)
-        return new, (rests - np.einsum("fok,fok->fo", model.means, flat)) / model.totals
-
-    def _gram_model(self, columns: WorkingColumns, count: int) -> GramModel:
-        """Return the working set's curvature, summed anew only when it has moved."""
-        scores = self.scores[:1] if self._shares_curvature else self.scores
-        bends = np.maximum(self.problem.curvatures(scores), SMALLEST_BEND)
-        held = self._model
-        if held is not None and held.bends.shape == bends.shape:
-            weights = self.problem.weights[: len(bends), None, :]
-            if np.sum(weights * np.abs(bends - held.bends)) <= STALE_NEWTON_CURVATURE * np.sum(weights * held.bends):
-                return held
-        weighted = self.problem.weights[:, None, :] * bends
-        totals, means = weighted.sum(axis=2), columns.products(weighted)
-        if self._shares_curvature:
-            by_output = [self._sums.second_moments(columns, each) for each in weighted.swapaxes(0, 1)]
-            hessian, moments = (np.stack(parts, axis=1) for parts in zip(*by_output, strict=True))
-        else:
-            hessian = np.array([[columns.second_moments(each) for each in batch] for batch in weighted])
-            moments = np.diagonal(hessian, axis1=2, axis2=3).copy()
-        hessian -= means[..., :, None] * (means / totals[:, :, None])[..., None, :]
-        flat = constant_columns(np.diagonal(hessian, axis1=2, axis2=3), moments, self.problem.design.dtype)
-        if flat.any():
-            hessian[flat] = 0.0
-            hessian.swapaxes(2, 3)[flat] = 0.0
-        inverse = inverse_curvatures(hessian, count, self.problem.design.width)
-        self._model = GramModel(bends, hessian, flat, means, totals, inverse)
-        return self._model
-
-    def _columns(self, working: Indices) -> WorkingColumns:
-        """Return the working groups' columns, made only when the working set changes."""
-        if not np.array_equal(self._held[0], working):
-            self._held, self._model = (working, self.problem.design.working(working)), None
-        return self._held[1]
-
-    def _line_search(self, old: Array, step: Array, change: Array, bars: Array, ridge: float) -> Array:
-        """Return the first of 1, ½, ¼ … that does not raise the objective, shape (batches,)."""
+    def _line_search(
+        self, old: Array, step: Array, change: Array, bars: Array, ridge: float, rise: float = STEP_ROUNDING
+    ) -> Array:
+        """Return the first of 1, ½, ¼ … that raises the objective by no more than allowed, shape (batches,)."""
 
         def objective(sizes: Array) -> Array:
             theta = old + sizes[:, None, None, None] * step
@@ -197,30 +143,8 @@ class NewtonSolver(ScoreSolver):
             return loss + lasso_values(group_lengths(theta), bars, ridge)
 
         before = self.problem.loss(self.scores) + lasso_values(group_lengths(old), bars, ridge)
-        highest = before + 1e-12 * self.null_losses
-        sizes = step_lengths(lambda sizes: objective(sizes) <= highest, len(old), STEP_HALVINGS)
-        if self._steps >= STEPS_BEFORE_LONGER:
-            self._lengthen(sizes, (group_lengths(old) > 0) == (group_lengths(old + step) > 0), objective)
-        return sizes
-
-    def _lengthen(self, sizes: Array, stays: NDArray[np.bool_], objective: Callable[[Array], Array]) -> None:
-        """Double full steps in place while the objective falls, where ``stays`` says that no group comes or goes.
-
-        A loss that is flat far from y, as that of a quantile, has curvatures whose steps are safe and too short.
-        """
-        growing = (sizes == 1.0) & stays.all(axis=1)
-        lowest = objective(sizes)
-        for _ in range(STEP_HALVINGS):
-            if not growing.any():
-                return
-            longer = np.where(growing, 2.0 * sizes, sizes)
-            found = objective(longer)
-            growing &= found < lowest
-            sizes[growing], lowest[growing] = longer[growing], found[growing]
-
-
-def _suits_a_gram(n_columns: int, n_rows: int) -> bool:
-    return n_rows >= TALL_GRAM_RATIO * n_columns or n_rows * n_columns**2 <= LIGHT_HESSIAN
+        highest = before + rise * self.null_losses
+        return step_lengths(lambda sizes: objective(sizes) <= highest, len(old), STEP_HALVINGS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,12 +160,16 @@ class RowModel:
     bounds: Floats
     shares: Floats | None
 
-    def move(self, change: Floats) -> None:
-        """Move by a change of the scores, which is used up."""
+    def bent(self, change: Floats) -> Floats:
+        """Return Hc for a change c of the scores, which is used up."""
         if self.shares is not None:
             change -= np.einsum("fon,fon->fn", self.shares, change)[:, None, :]
         change *= self.bends
-        np.subtract(self.residuals, change, out=self.residuals)
+        return change
+
+    def move(self, change: Floats) -> None:
+        """Move by a change of the scores, which is used up."""
+        np.subtract(self.residuals, self.bent(change), out=self.residuals)
 
     def descend(
         self,
@@ -255,53 +183,93 @@ class RowModel:
     ) -> Array:
         """Minimise at c = β + Qᵀ(θ - θ₀), plus Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², over θ and β from θ₀ and 0; return β.
 
-        Sweeps visit the groups that are not zero and those that their gradient lets in, until no step gains about
-        ``tol``. A visit costs two products with the group's columns, whatever the number of other groups.
+        Sweeps visit the groups that are not zero and those that their gradient lets in, until one gains about ``tol``.
+        A visit costs two products with the group's columns, whatever the number of other groups.
 
         ``constant_inverse`` (batches, outputs, outputs) is the inverse of Σᵢ Hᵢ, ``columns`` (k·m, rows) is Q of k
         groups, ``theta`` (batches, outputs, k, m) is θ₀ and changed in place; ``thresholds`` a (batches, k) are
         infinite for groups that must stay out. β has shape (batches, outputs).
         """
         blocks = columns.reshape(*theta.shape[2:], -1)
-        metric, solvers = _metric(self.bounds, blocks, thresholds, ridge)
+        metrics = dict[int, tuple[Array, Array | None]]()  # of the groups met
         left, shifts = self.residuals, np.zeros(theta.shape[:2])
-        visiting = self._wanted(columns, theta, thresholds)
+        visiting, known = self._wanted(columns, theta, thresholds), [(theta.copy(), shifts.copy())]
         for _ in range(max_sweeps):
             shift = np.einsum("fop,fp->fo", constant_inverse, left.sum(axis=2, dtype=np.float64))
             shifts += shift
             self.move(np.repeat(shift.astype(left.dtype)[:, :, None], left.shape[2], axis=2))
-            largest, moved = 0.0, np.zeros_like(visiting)
+            gains, moved = np.zeros(len(theta)), np.zeros_like(visiting)
             for k in np.flatnonzero(visiting).tolist():
-                gain = self._visit(blocks[k], theta[:, :, k], metric[k], thresholds[:, k], ridge, solvers.get(k))
-                largest, moved[k] = max(largest, gain), gain > 0.0
+                if k not in metrics:
+                    metrics[k] = _metric(self.bounds, blocks[k], ridge, bool(thresholds[0, k] == 0.0))
+                gain = self._visit(blocks[k], theta[:, :, k], thresholds[:, k], ridge, *metrics[k])
+                gains, moved[k] = gains + gain, bool(gain.any())
             visiting = moved
-            if largest < tol:
+            if gains.max() < tol:
                 moved = moved | theta.any(axis=(0, 1, 3))
                 visiting = moved | self._wanted(columns, theta, thresholds)
                 if np.array_equal(visiting, moved):
                     break
+            known.append((theta.copy(), shifts.copy()))
+            if len(known) > EXTRAPOLATED:
+                self._extrapolate(columns, known, (theta, shifts), thresholds, ridge)
+                known = [(theta.copy(), shifts.copy())]
         return shifts
 
-    def _visit(
-        self, block: Floats, theta: Array, metric: Array, threshold: Array, ridge: float, solver: Array | None
-    ) -> float:
-        """Move one group's θ (batches, outputs, m) in place; return about how much that gains.
+    def _extrapolate(
+        self,
+        columns: Floats,
+        known: list[tuple[Array, Array]],
+        point: tuple[Array, Array],
+        thresholds: Array,
+        ridge: float,
+    ) -> None:
+        """Move θ and β in place to Anderson's mean of the last sweeps' points, where the objective is lower there.
 
-        ``block`` has shape (m, rows), ``metric`` (batches, outputs), ``threshold`` (batches,), ``solver``
+        Its weights make the same mean of the sweeps' moves least (Bertrand and Massias, 2021): of columns that are
+        nearly combinations of others, sweeps alone take a tenth of the way.
+        """
+        (theta, shifts), left = point, self.residuals
+        flat = np.stack([np.hstack([t.reshape(len(t), -1), s]) for t, s in known], axis=1)
+        moves = np.diff(flat, axis=1)
+        products = np.matmul(moves, moves.transpose(0, 2, 1))
+        size = np.trace(products, axis1=1, axis2=2)[:, None, None] + SMALLEST_FLOAT
+        apart = products / size + EXTRAPOLATION_JITTER * np.eye(moves.shape[1])
+        shares = np.asarray(np.linalg.solve(apart, np.ones((*apart.shape[:2], 1))), dtype=np.float64)
+        goal = np.sum(shares / shares.sum(axis=1, keepdims=True) * flat[:, 1:], axis=1)
+        is_in = group_lengths(theta)[:, None, :, None] > 0.0
+        step = is_in * (goal[:, : -shifts.shape[1]].reshape(theta.shape) - theta)
+        turn = goal[:, -shifts.shape[1] :] - shifts
+        change = np.tensordot(step.reshape(*shifts.shape, -1).astype(left.dtype), columns, 1)
+        change += turn.astype(left.dtype)[:, :, None]
+        pull, bent = np.einsum("fon,fon->f", change, left), self.bent(change.copy())
+        gain = pull - 0.5 * np.einsum("fon,fon->f", change, bent)
+        gain -= lasso_values(group_lengths(theta + step), thresholds, ridge)
+        is_lower = gain + lasso_values(group_lengths(theta), thresholds, ridge) > 0.0
+        theta += is_lower[:, None, None, None] * step
+        shifts += is_lower[:, None] * turn
+        left -= is_lower[:, None, None] * bent
+
+    def _visit(
+        self, block: Floats, theta: Array, threshold: Array, ridge: float, metric: Array, solver: Array | None
+    ) -> Array:
+        """Move one group's θ (batches, outputs, m) in place; return about how much that gains, shape (batches,).
+
+        ``block`` has shape (m, rows), ``metric`` (batches, outputs, m), ``threshold`` (batches,), ``solver``
         (batches, outputs, m, m).
         """
         left = self.residuals
         flat = left.reshape(-1, left.shape[2])  # a view: one product serves all batches and outputs
         pull = (flat @ block.T).astype(np.float64).reshape(theta.shape)
         if solver is None:
-            step = shrunk(theta + pull / metric[:, :, None], metric, threshold, ridge, theta) - theta
+            step = shrunk(theta + pull / metric, metric, threshold, ridge, theta) - theta
         else:
             step = np.matmul((pull - ridge * theta)[:, :, None, :], solver)[:, :, 0]
         if self.shares is not None:
             # softmax does not see what all outputs share; without it every norm is smaller
             step -= (theta + step).mean(axis=1, keepdims=True)
-        gain = float(np.einsum("fom,fom,fo->f", step, step, metric).max())
-        if gain > 0.0:
+        gain = np.einsum("fom,fom,fom->f", step, step, metric)
+        if gain.any():
             theta += step
             self.move((step.astype(left.dtype).reshape(len(flat), -1) @ block).reshape(left.shape))
         return gain
@@ -313,57 +281,57 @@ class RowModel:
 
 
 def shrunk(point: Array, metric: Array, threshold: Array, ridge: float, guess: Array) -> Array:
-    """Return the θ, shape (batches, outputs, m), that minimises ½ Σₒ hₒ‖θₒ - vₒ‖² + a‖θ‖ + ½b‖θ‖² for each batch.
+    """Return the θ, shape (batches, outputs, m), that minimises ½ Σ h(θ - v)² + a‖θ‖ + ½b‖θ‖² for each batch.
 
-    It is 0 where ‖hv‖ ≤ a. Elsewhere θₒ = hₒvₒ t/((hₒ + b)t + a) with t = ‖θ‖, the root of
-    1/√(Σₒ ‖hₒvₒ‖²/((hₒ + b)t + a)²) = 1. The left side is concave and rises, so that Newton's steps, whatever
+    It is 0 where ‖hv‖ ≤ a. Elsewhere θ = hvt/((h + b)t + a) with t = ‖θ‖, the root of
+    1/√(Σ (hv)²/((h + b)t + a)²) = 1. The left side is concave and rises, so that Newton's steps, whatever
     their start, come from below after the first. ``point`` is v and ``guess`` a point whose length is perhaps near that
-    of θ, shape (batches, outputs, m); ``metric`` is h > 0 (batches, outputs), ``threshold`` a (batches,).
+    of θ, shape (batches, outputs, m) like ``metric``, h > 0; ``threshold`` is a (batches,).
     """
-    squares = metric**2 * np.einsum("fom,fom->fo", point, point)
-    stretched = metric + ridge
+    flat = (len(point), -1)
+    squares, stretched = ((metric * point) ** 2).reshape(flat), (metric + ridge).reshape(flat)
     least = (np.sqrt(squares.sum(axis=1)) - threshold) / stretched.max(axis=1)
     outside = least > 0.0
     if not outside.any():
         return np.zeros_like(point)
-    length = least = np.where(outside, least, 1.0)  # any number: a θ inside is 0
-    if metric.shape[1] > 1:
-        length = np.maximum(least, np.sqrt(np.einsum("fom,fom->f", guess, guess)))
-        for _ in range(BLOCK_ROOT_STEPS):
-            below = stretched * length[:, None] + threshold[:, None]
-            terms = squares / below**2
-            total = terms.sum(axis=1) + SMALLEST_FLOAT
-            step = total * (np.sqrt(total) - 1.0) / ((terms * stretched / below).sum(axis=1) + SMALLEST_FLOAT)
-            length = np.maximum(length + step, least)
-            if (np.abs(step) <= ROOT_TOLERANCE * length)[outside].all():
-                break
-    factor = metric * length[:, None] / (stretched * length[:, None] + threshold[:, None])
-    return np.where(outside[:, None, None], point * factor[:, :, None], 0.0)
+    least = np.where(outside, least, 1.0)  # any number: a θ inside is 0
+    length = np.maximum(least, np.sqrt(np.einsum("fom,fom->f", guess, guess)))
+    for _ in range(BLOCK_ROOT_STEPS):
+        below = stretched * length[:, None] + threshold[:, None]
+        terms = squares / below**2
+        total = terms.sum(axis=1) + SMALLEST_FLOAT
+        step = total * (np.sqrt(total) - 1.0) / ((terms * stretched / below).sum(axis=1) + SMALLEST_FLOAT)
+        length = np.maximum(length + step, least)
+        if (np.abs(step) <= ROOT_TOLERANCE * length)[outside].all():
+            break
+    share = outside * length
+    factor = share[:, None, None] * metric / ((metric + ridge) * length[:, None, None] + threshold[:, None, None])
+    return point * factor
 
 
-def _metric(bounds: Floats, blocks: Floats, thresholds: Array, ridge: float) -> tuple[Array, dict[int, Array]]:
-    """Return the top eigenvalues of Qⱼ diag(bounds) Qⱼᵀ, shape (groups, batches, outputs), and some inverses.
+def _metric(bounds: Floats, block: Floats, ridge: float, is_free: bool) -> tuple[Array, Array | None]:
+    """Return a diagonal that dominates Q diag(bounds) Qᵀ for Q (m, rows), shape (batches, outputs, m), and an inverse.
 
-    Inverses (batches, outputs, m, m) are those of the groups without a threshold, which have no shrinkage to help
-    along their flat directions.
+    The diagonal is that of the matrix itself times the top eigenvalue of what is left when both sides are divided by
+    its root. The inverse (batches, outputs, m, m) is that of a group without a threshold, which has no shrinkage to
+    help along its flat directions.
     """
-    count, width, rows = blocks.shape
-    upper = np.triu_indices(width)
-    grams = np.empty((count, *bounds.shape[:2], width, width))
-    for block, gram in zip(blocks, grams, strict=True):
-        sums = bounds.reshape(-1, rows) @ (block[upper[0]] * block[upper[1]]).T
-        gram[..., upper[0], upper[1]] = gram[..., upper[1], upper[0]] = sums.reshape(*bounds.shape[:2], -1)
-    solvers: dict[int, Array] = {}
-    for k in np.flatnonzero(thresholds[0] == 0.0).tolist():
-        penalised = grams[k] + ridge * np.eye(width)
-        solvers[k] = np.asarray(np.linalg.pinv(penalised, rcond=1e-9, hermitian=True), dtype=np.float64)
-    tops = np.asarray(np.linalg.eigvalsh(grams)[..., -1], dtype=np.float64)
-    return np.maximum(tops, SMALLEST_CURVATURE), solvers
+    width, rows = block.shape
+    upper, gram = np.triu_indices(width), np.empty((*bounds.shape[:2], width, width))
+    sums = bounds.reshape(-1, rows) @ (block[upper[0]] * block[upper[1]]).T
+    gram[..., upper[0], upper[1]] = gram[..., upper[1], upper[0]] = sums.reshape(*bounds.shape[:2], -1)
+    diagonal = np.maximum(np.einsum("...mm->...m", gram), SMALLEST_CURVATURE)
+    roots = np.sqrt(diagonal)
+    tops = np.linalg.eigvalsh(gram / roots[..., :, None] / roots[..., None, :])[..., -1:]
+    metric = np.asarray(np.maximum(tops, 1.0) * diagonal, dtype=np.float64)
+    if not is_free:
+        return metric, None
+    penalised = gram + ridge * np.eye(width)
+    return metric, np.asarray(np.linalg.pinv(penalised, rcond=1e-9, hermitian=True), dtype=np.float64)
 
 
 RIDGE = 1e-3
-REFIT_BEND, REFIT_STEPS = 1e-6, 100
-REFIT_TOLERANCE = 1e-13  # of the gain that a last step promises
+REFIT_STEPS, REFIT_TOLERANCE = 100, 1e-10  # Newton steps at most, and the duality gap, as a share of the null loss
 
 
 def refit_on(
@@ -376,49 +344,13 @@ def refit_on(
 ) -> tuple[Array, Array]:
     """Return θ, shape (support, m, outputs), and β, shape (outputs,), refitted on a support without the group penalty.
 
-    They minimise Σᵢ wᵢ loss(yᵢ, β + Σⱼ Qⱼ,ᵢ θⱼ) + ½ ridge ‖θ‖², weights adding up to 1, by Newton steps. Each output
-    has a Hessian: exact for all families but the multinomial, where it is a bound.
+    They minimise Σᵢ wᵢ loss(yᵢ, β + Σⱼ Qⱼ,ᵢ θⱼ) + ½ ridge ‖θ‖², weights adding up to 1.
     """
-    chosen, shares = np.asarray(support, dtype=np.intp), weights / weights.sum()
-    table = np.vstack([design.columns(chosen).astype(np.float64), np.ones(design.n_rows)])
-    decay = np.append(np.full(len(table) - 1, ridge), 0.0)
-    point = np.zeros((target.shape[1], len(table)))
-    point[:, -1] = family.best_constant(target, shares)
-    scores = (point @ table).T
-
-    def objective(point: Array, scores: Array) -> float:
-        return float(shares @ family.loss(scores, target) + 0.5 * np.sum(decay * point**2))
-
-    def step_length(step: Array, change: Array, promise: float) -> float:
-        before = objective(point, scores)
-
-        def gains(lengths: Array) -> NDArray[np.bool_]:
-            length = float(lengths[0])
-            after = objective(point + length * step, scores + length * change)
-            return np.array([after <= before - 1e-4 * length * promise])
-
-        return float(step_lengths(gains, 1, STEP_HALVINGS)[0])
-
+    solver, chosen = NewtonSolver(convex_problem(design, target, family, weights)), np.asarray(support, dtype=np.intp)
+    thresholds = np.full(design.n_groups, np.inf)
+    thresholds[chosen] = 0.0
     for _ in range(REFIT_STEPS if chosen.size else 0):
-        pull = (table @ (-shares[:, None] * family.gradient(scores, target))).T - decay * point
-        bends = shares[:, None] * np.maximum(family.hessian_diagonal(scores, target), REFIT_BEND)
-        step = np.stack([_newton_step(table, bend, decay, row) for bend, row in zip(bends.T, pull, strict=True)])
-        if family.couples_outputs:  # softmax does not see what all outputs share, the ridge does
-            step -= (point + step).mean(axis=0)
-        promise = float(np.sum(pull * step))
-        change = (step @ table).T
-        length = step_length(step, change, promise)
-        if length == 0.0:
-            break  # rounding: nothing left to gain
-        point, scores = point + length * step, scores + length * change
-        if promise < REFIT_TOLERANCE or family.is_quadratic:
+        solver.improve(thresholds, ridge, chosen, REFIT_TOLERANCE)
+        if solver.measure(thresholds, ridge)[0].max() < REFIT_TOLERANCE:
             break
-    theta = point[:, :-1].reshape(target.shape[1], chosen.size, design.width)
-    return theta.transpose(1, 2, 0).copy(), point[:, -1].copy()
-
-
-def _newton_step(table: Array, bend: Array, decay: Array, pull: Array) -> Array:
-    scaled = table * np.sqrt(bend)
-    hessian = scaled @ scaled.T
-    hessian[np.diag_indices_from(hessian)] += decay + 1e-12 * np.trace(hessian) / len(hessian)
-    return np.asarray(cho_solve(cho_factor(hessian, overwrite_a=True, check_finite=False), pull))
+    return solver.theta[0][:, chosen].transpose(1, 2, 0).copy(), solver.intercepts[0].copy()

@@ -36,6 +36,9 @@ WARM_STARTS = (
 SMALL_DESIGN = 512  # so few columns are all put into the Gram at once
 SMALL_AT_KNOTS = 2500  # the same where sums are taken at knots, which costs less than reading the rows for gradients
 SOLVER_ROUNDS = 60
+# steps at one alpha after which longer ones are tried: a loss that is flat far from y, as that of a quantile, has
+# curvatures whose steps are safe and too short
+STEPS_BEFORE_LONGER = 8
 STALL = 10  # rounds in which the gap must halve, twice as many before the first point that does not
 NULL_ROUNDS = 30
 FIRST_STEP = 8  # groups that may enter the working set at once, before any is active
@@ -222,13 +225,17 @@ class LassoWalk:
         working, patience = free.copy(), 2 * STALL
         for alpha in alphas:
             thresholds, ridge = np.where(shut, np.inf, alpha * finite), alpha * self.ridge_share
+            if isinstance(solver, NewtonSolver):
+                solver.go_on(thresholds, ridge)
             active = np.asarray(solver.lengths().any(axis=0))
             if solver.forgets:
                 working = free | active
             working |= _strongest((entering >= 2 * alpha - previous).any(axis=0) & ~working, entering, active)
-            inner = 1e-2 * tol
+            inner = 1e-3 * tol
             gaps, reached = np.full(self.problem.n_batches, np.inf), list[float]()
             for number in range(SOLVER_ROUNDS):
+                if isinstance(solver, NewtonSolver) and number >= STEPS_BEFORE_LONGER:
+                    solver.go_on(thresholds, ridge)
                 solver.improve(thresholds, ridge, np.flatnonzero(working), inner)
                 gaps, self.norms = solver.measure(thresholds, ridge)
                 entering = self._relative(self.norms) / scales

@@ -338,19 +338,18 @@ class PlacedRows:
     def sums(self, values: Matrix, terms: Indices | None = None) -> Matrix:
         """Return Hᵀv, shape (knots, r), for v of shape (rows, r), with 0 at the knots of all but some terms."""
         terms = np.arange(len(self.knots)) if terms is None else terms
-        sums = np.zeros((values.shape[1], self.size + GHOSTS))
-        given = np.ascontiguousarray(values.T, dtype=np.float64)
+        sums = np.zeros((self.size + GHOSTS, values.shape[1]))
+        given = np.ascontiguousarray(values, dtype=np.float64)
         _loops(self.places).add_sums(self.places, self.shares, terms, given, sums)
-        return np.ascontiguousarray(sums[:, : self.size].T)
+        return sums[: self.size]
 
     def times(self, values: Matrix, terms: Indices | None = None) -> Matrix:
         """Return Hf of all terms or of some, shape (rows, r), for values f at the knots, shape (knots, r)."""
         terms = np.arange(len(self.knots)) if terms is None else terms
-        at = np.zeros((values.shape[1], self.size + GHOSTS))
-        at[:, : self.size] = values.T
-        effects = np.zeros((values.shape[1], self.n_rows))
+        at = np.concatenate([values, np.zeros((GHOSTS, values.shape[1]))])
+        effects = np.zeros((self.n_rows, values.shape[1]))
         _loops(self.places).add_effects(self.places, self.shares, terms, at, effects)
-        return effects.T
+        return effects
 
 
 def slots(sizes: Sequence[int]) -> tuple[slice[int, int, None], ...]:
@@ -393,17 +392,17 @@ class FewRows:
 
     @staticmethod
     def add_sums(places: Places, shares: Matrix, terms: Indices, values: Matrix, sums: Matrix) -> None:
-        size = sums.shape[1]
+        size = len(sums)
         for term, part in zip(places[terms].astype(np.intp), shares[terms], strict=True):
-            for added, into in zip(values, sums, strict=True):
+            for added, into in zip(values.T, sums.T, strict=True):
                 right = added * part
                 into += np.bincount(term, added - right, size) + np.bincount(term + 1, right, size)
 
     @staticmethod
     def add_effects(places: Places, shares: Matrix, terms: Indices, values: Matrix, effects: Matrix) -> None:
         for term, part in zip(places[terms].astype(np.intp), shares[terms], strict=True):
-            left = values[:, term]
-            effects += left + part * (values[:, term + 1] - left)
+            left = values[term]
+            effects += left + part[:, None] * (values[term + 1] - left)
 
     @staticmethod
     def place(cells: Vector, knots: Vector, start: int, absent: int, places: Places, shares: Vector) -> None:

@@ -28,10 +28,7 @@ def constant_columns(variances: Array, moments: Array, precision: np.dtype[np.fl
 def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
     """Return one over the top eigenvalue of the diagonal blocks ``first`` … , shape (n_groups, batches)."""
     slices = [slice(group * width, (group + 1) * width) for group in range(first, first + n_groups)]
-    diagonal = np.stack([hessian[..., rows, rows] for rows in slices])
-    top = np.linalg.eigvalsh(diagonal)[..., -1]
-    if top.ndim == 3:  # one Hessian for each output: a group's step must suit all of them
-        top = top.max(axis=2)
+    top = np.linalg.eigvalsh(np.stack([hessian[:, rows, rows] for rows in slices]))[..., -1]
     return 1.0 / np.maximum(top, SMALLEST_CURVATURE)
 
 
@@ -52,7 +49,7 @@ def descend(
     zero are visited, until they converge; then all again. A group without a threshold has no shrinkage to help
     along its flat directions, so its m equations are solved.
 
-    ``hessian`` H has shape (batches, ≥ k·m, ≥ k·m) when all outputs share it, (batches, outputs, k·m, k·m) otherwise;
+    ``hessian`` H has shape (batches, ≥ k·m, ≥ k·m), shared by all outputs;
     ``inverse`` (k, batches) is one over the largest eigenvalue of each diagonal block. ``theta`` (batches, outputs, k,
     m) is the current point and ``pull`` (batches, outputs, k·m) is q - Hθ; both change in place. ``groups`` are the
     indices of those that may move; ``thresholds`` a (batches, k) are infinite for groups that must stay out.
@@ -68,7 +65,7 @@ def descend(
         for k in visiting:
             old = theta[:, :, k]
             if k in solvers:
-                step = _times(pulls[:, :, k] - ridge * old, solvers[k])
+                step = np.matmul(pulls[:, :, k] - ridge * old, solvers[k])
             else:
                 step = _shrunk_step(old, pulls[:, :, k], inverse[k], bars[k], decay[k])
             if step is not None:
@@ -97,20 +94,13 @@ def _take(hessian: Array, theta: Array, pull: Array, k: int, step: Array, invers
     if gain > 0.0:
         count, width = theta.shape[2:]
         theta[:, :, k] += step
-        pull -= _times(step, hessian[..., k * width : (k + 1) * width, : count * width])
+        pull -= np.matmul(step, hessian[:, k * width : (k + 1) * width, : count * width])
     return gain
-
-
-def _times(vectors: Array, matrices: Array) -> Array:
-    """Return vectors (batches, outputs, m) times matrices that the outputs share or have one each."""
-    if matrices.ndim == 3:
-        return np.matmul(vectors, matrices)
-    return np.matmul(vectors[:, :, None, :], matrices)[:, :, 0]
 
 
 def _block_inverse(hessian: Array, k: int, width: int, ridge: float) -> Array:
     rows = slice(k * width, (k + 1) * width)
-    block = hessian[..., rows, rows] + ridge * np.eye(width)
+    block = hessian[:, rows, rows] + ridge * np.eye(width)
     return np.linalg.pinv(block, rcond=1e-9, hermitian=True).astype(np.float64, copy=False)
 
 
@@ -152,6 +142,16 @@ class BatchSums:
                 sums[batch] *= found[1]
                 moments[batch] = found[1] * moments[0]
         return sums, moments
+
+    def centred(self, columns: WorkingColumns, weights: Array, means: Array, precision: np.dtype[np.floating]) -> Array:
+        """Return QWQᵀ of every batch less that of the means QW1 (batches, k), 0 for columns that are constant in it."""
+        sums, moments = self.second_moments(columns, weights)
+        sums -= means[:, :, None] * (means / weights.sum(axis=1)[:, None])[:, None, :]
+        flat = constant_columns(np.diagonal(sums, axis1=1, axis2=2), moments, precision)
+        if flat.any():
+            sums[flat] = 0.0
+            sums.transpose(0, 2, 1)[flat] = 0.0
+        return sums
 
 
 def rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:

@@ -19,8 +19,8 @@ from scipy.linalg import lapack
 from sparsenam.convex.design import Array, Indices
 from sparsenam.convex.problem import ConvexProblem, step_lengths
 from sparsenam.convex.ramps import Ramps
-from sparsenam.convex.squared import GramCache
-from sparsenam.families.base import dispersion
+from sparsenam.convex.squared import BatchSums, GramCache
+from sparsenam.families.base import SMALLEST_FLOAT, dispersion
 from sparsenam.smooth.design import HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
 from sparsenam.smooth.engine import FIRST_NOISE, OBJECTIVE_ROUNDING, SmoothProblem, residual_variance
 
@@ -35,6 +35,8 @@ INNER = 2  # updates more on one second-order model, which cost no pass over the
 # and updates do not lead back from the limit of λ
 STRONGEST = 1e3
 STALE_JUDGE_CURVATURE = 0.1  # relative change of the curvature after which a Hessian is summed anew
+# such a change from fold to fold up to which one Hessian serves all: at 0.1 scores move by up to 3 % (test_judge.py)
+LIKE_CURVATURE = 0.05
 SMALL_MOVE = 0.01  # of a score, root mean square
 FLOOR = 0.06  # of the mean curvature: from a quarter on it is tried where no step is short enough, down to this
 JUDGE_HALVINGS = 8
@@ -133,7 +135,7 @@ class SmoothJudge:
         self.held_out: tuple[Indices, ...] = (np.arange(design.n_rows), *held_out)
         if gram is None and problem.family.is_quadratic:
             gram = GramCache(design, problem.target.T, problem.weights)
-        self.gram, self.constants = gram, problem.constants()
+        self.gram, self.constants, self.sums = gram, problem.constants(), BatchSums(problem.weights)
         self.strengths = np.full((len(counts), *self.forms.holds_size.shape), np.nan)
         self.noise = np.full(len(counts), FIRST_NOISE)
         self.theta: dict[int, Array] = {}  # of the groups met, shape (batches, m, outputs)
@@ -225,15 +227,13 @@ class Prior:
         blocks = np.einsum("fgagb->fgab", hessian.reshape(-1, groups, width, groups, width))  # a view
         blocks += self.precisions
         means, covariances = np.empty_like(pull), np.empty((len(hessian), groups, width, width))
-        is_lower = np.tri(width, dtype=np.bool_)
         for batch, matrix in enumerate(hessian):
             factor, failed = lapack.dpotrf(matrix.T, lower=1)  # symmetric: its transpose has LAPACK's order
             if failed:
                 raise np.linalg.LinAlgError("the curvature of a fold is not positive definite")
             means[batch] = lapack.dpotrs(factor, pull[batch], lower=1)[0]
-            inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].reshape(groups, width, groups, width)
-            found = np.einsum("gagb->gab", inverse)
-            covariances[batch] = np.where(is_lower, found, found.transpose(0, 2, 1))
+            roots = lapack.dtrtri(factor, lower=1, overwrite_c=1)[0].reshape(-1, groups, width).transpose(1, 2, 0)
+            covariances[batch] = np.matmul(roots, roots.transpose(0, 2, 1))
         return means, covariances
 
     def posterior_of_rows(self, rows: Array, scale: Array, pull: Array) -> tuple[Array, Array]:
@@ -330,6 +330,7 @@ class WorkingProblem:
     def __init__(self, judge: SmoothJudge, batches: Indices, groups: Indices, kept: NDArray[np.bool_]) -> None:
         problem, columns = judge.problem, judge.problem.design.working(groups)
         self._judge, self._batches, self._groups, self._kept = judge, batches, groups, kept
+        self._going = batches  # those that are not yet at rest
         self._family, self._target = problem.family, problem.target.T
         self._task = SmoothProblem(np.zeros((0, len(self._target))), self._target, np.zeros(0), problem.family)
         self._weights, self._columns = judge.counts[batches, None] * problem.weights[batches], columns
@@ -379,7 +380,7 @@ class WorkingProblem:
         """Leave out the batches that are at rest."""
         if moves.all():
             return
-        self._weights, self._bends = self._weights[moves], self._bends[moves]
+        self._weights, self._bends, self._going = self._weights[moves], self._bends[moves], self._going[moves]
         self._floor = self._floor[moves]
         self._sums, self._means = self._sums[moves], self._means[moves]
 
@@ -407,8 +408,9 @@ class WorkingProblem:
             bends = np.maximum(bends, self._floor[:, None, None] * bends.mean(axis=2, keepdims=True))
         bends = self._weights[:, None, :] * bends
         moved = np.abs(bends - self._bends).sum(axis=(1, 2)) > STALE_JUDGE_CURVATURE * self._bends.sum(axis=(1, 2))
-        for batch in np.flatnonzero(moved).tolist():
-            self._sum_hessians(batch, bends[batch])
+        if np.count_nonzero(moved) < 2 or not self._sum_together(bends):
+            for batch in np.flatnonzero(moved).tolist():
+                self._sum_hessians(batch, bends[batch])
         self._gradient = self._weights[:, :, None] * self._family.gradient(scores, self._target)
         if not self._by_rows:
             self._slopes = _by_batch(self._columns.products, self._gradient)
@@ -459,6 +461,24 @@ class WorkingProblem:
         """
         floor = np.where(steps == 0.0, 4.0 * np.maximum(self._floor, FLOOR), 0.25 * self._floor)
         self._floor = np.where(floor < FLOOR, 0.0, np.minimum(floor, 1.0))
+
+    def _sum_together(self, bends: Array) -> bool:
+        """Sum the Hessians of all folds under their mean curvature, in one pass over the rows, if it is near theirs."""
+        judge = self._judge
+        mean = bends.sum(axis=0) / np.maximum(self._weights.sum(axis=0), SMALLEST_FLOAT)
+        shared = self._weights[:, None, :] * mean
+        level = bends.sum(axis=2, keepdims=True) / np.maximum(shared.sum(axis=2, keepdims=True), SMALLEST_FLOAT)
+        shared *= level
+        far = np.abs(bends - shared).sum(axis=(1, 2)) > LIKE_CURVATURE * bends.sum(axis=(1, 2))
+        if far.any() or self._by_rows:
+            return False
+        self._bends, self._means = shared, self._columns.products(shared) / shared.sum(axis=2)[:, :, None]
+        for part, bend in enumerate(mean):
+            weighted = judge.problem.weights * bend
+            means, precision = self._columns.products(weighted), judge.problem.design.dtype
+            sums = judge.sums.centred(self._columns, weighted, means, precision)
+            self._sums[:, part] = judge.counts[self._going, None, None] * level[:, part, None] * sums[self._going]
+        return True
 
     def _sum_hessians(self, batch: int, bends: Array) -> None:
         self._bends[batch] = bends
