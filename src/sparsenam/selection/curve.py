@@ -283,15 +283,13 @@ class OneSE:
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """The smallest model whose held-out loss cannot be told from the best one.
+    """The smallest model whose held-out loss cannot be told from the best one, and is little above it.
 
-    With L the best held-out loss and L₀ that of the empty model, its loss is above L
-
-    - by at most log₁₀(p/3) standard errors of the difference for p columns to choose from (1 up to thirty columns, 2
-      for three hundred, 3 from three thousand on): the more columns there are, the better the best point looks by
-      chance. It is never above by more than ``share`` (3 %) of L₀ - L, which is what the best model explains, unless
-      that gain is itself within two standard errors and there may be nothing to explain;
-    - or by at most two standard errors, where that is no more than ``share`` of both L₀ - L and L.
+    With L the best held-out loss and L₀ that of the empty model, its loss is above L by at most ``share`` (3 %) of
+    L₀ - L, what the best model explains, and of L, what it leaves, and by at most z standard errors of the difference.
+    For p columns to choose from z is log₁₀(p/3), at least 2 and at most 3: the more columns there are, the better the
+    best of them looks by chance. Where L₀ - L is within two standard errors, there may be nothing to explain: the loss
+    is then above L by at most log₁₀(p/3) standard errors, at least 1.
     """
 
     share: float = 0.03
@@ -302,21 +300,12 @@ class Compact:
     def choose(self, curve: CVCurve, allowed: Mask) -> int:
         """Return the smallest point within the margin."""
         mean, best = curve.mean, curve.lowest(allowed)
-        noise, gain = curve.noise(best), float(mean[0] - mean[best])
-        return curve.smallest(allowed, self.margin(float(mean[best]), gain, noise, curve.luck, float(noise[0])))
-
-    def margin(self, loss: float, gain: float, noise: Vector, luck: float, gain_noise: float) -> Vector:
-        """Return how far losses may be above the best one, shape (points,).
-
-        ``loss`` is the best one and ``gain`` how far it is below that of the empty model; ``noise`` (points,) are the
-        standard errors of the differences from the best, ``gain_noise`` that of the gain.
-        """
-        margin = luck * noise
-        if gain > CLEAR * gain_noise:
-            margin = np.minimum(margin, self.share * gain)
-        # without this, the paper's tasks are exact in 56 of 60 seeds instead of 60 and 58 (benchmarks/signals.py
-        # regression60 and classification60)
-        return np.maximum(margin, np.minimum(CLEAR * noise, self.share * max(min(gain, loss), 0.0)))
+        noise, loss = curve.noise(best), float(mean[best])
+        gain = float(mean[0]) - loss
+        if gain <= CLEAR * noise[0]:
+            return curve.smallest(allowed, curve.luck * noise)
+        worth = self.share * max(min(gain, loss), 0.0)
+        return curve.smallest(allowed, np.minimum(max(curve.luck, CLEAR) * noise, worth))
 
 
 @dataclass(frozen=True, slots=True)
