@@ -13,7 +13,7 @@ from sparsenam.errors import InputError
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import Compact, CVCurve, OneSE, PathPoint, RegularizationPath
 from sparsenam.selection.choose import Evidence
-from sparsenam.selection.curve import balanced_splits, mean_and_error, repeats_for
+from sparsenam.selection.curve import balanced_splits, mean_and_error
 
 
 def curve(losses, sizes, weights=None, n_columns=30):
@@ -172,11 +172,6 @@ def test_folds_of_numbers_are_random_and_balanced(rows, n_folds, seed):
             assert np.array_equal(np.unique(test // n_folds), test // n_folds)
     if rows >= 50:
         assert any(not np.array_equal(a, b) for a, b in zip(held_out[:n_folds], held_out[n_folds:], strict=True))
-
-
-def test_few_rows_have_their_folds_drawn_several_times():
-    assert [repeats_for(rows, 10) for rows in (20, 300, 600, 1199, 1200, 10**6)] == [4, 4, 2, 2, 1, 1]
-    assert repeats_for(60, 2000) == 2
 
 
 def evidence(**changes):

@@ -370,8 +370,9 @@ def choose_by_cross_validation(
     """Return the certified solution at the alpha that cross-validation chooses."""
     validated = cross_validate(task, plan, lambda given: FamilyLoss.of(given, plan.splits), refit, context)
     task, alpha, certificate = validated.task, validated.alpha, None
-    point = validated.point
-    if validated.in_time or not context.clock.passed():  # else what the walk has found must do
+    point = replace(validated.point, alpha=alpha)
+    # where all columns are kept nothing is left to prove; and without time what the walk has found must do
+    if alpha > 0.0 and (validated.in_time or not context.clock.passed()):
         point, certificate = task.solve(alpha, tol)
     return Choice(task, alpha, point, certificate, task.terms(validated.kept), validated)
 
