@@ -7,6 +7,7 @@ Traces of P⁻¹ come from the eigenvalues of A and B, traces of the posterior's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,8 @@ from sparsenam.tables.sample import Matrix, Vector
 # random vectors of ±1. Over 12 draws (5,000 rows, 16 and 32 intervals) degrees of freedom vary by 2 %, the strengths of
 # differences by 4 to 7 %; that of the size by 30 to 70 %, where it hardly matters
 PROBES = 12
+import os
+ADAPT = float(os.environ.get("ADAPT", "0"))
 FIRST_PAIR_PRIOR = 0.02  # share of the data's information in the first prior: rather too rough than too smooth
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
 
@@ -63,14 +66,18 @@ class GridAxis:
         """Number of nodes."""
         return self.knots.size + 1
 
-    def roughness(self) -> Matrix:
-        """Return the quadratic form of differences between neighbours, or of unordered levels about their mean."""
+    def differences(self) -> Matrix:
+        """Return what roughness is the sum of squares of: slopes between neighbours, or levels about their mean."""
         if self.is_unordered:
-            inner = np.eye(self.knots.size) - 1.0 / self.knots.size
+            found = np.eye(self.knots.size) - 1.0 / self.knots.size
         else:
-            steps = np.diff(np.eye(self.knots.size), axis=0)
-            inner = steps.T @ roughness(Ramps(self.knots))[0] @ steps
-        return np.pad(inner, (0, 1))
+            found = np.sqrt(roughness(Ramps(self.knots))[0]) @ np.diff(np.eye(self.knots.size), axis=0)
+        return np.pad(found, ((0, 0), (0, 1)))
+
+    def roughness(self, shares: Vector | float = 1.0) -> Matrix:
+        """Return the quadratic form of differences, each times its share of the strength."""
+        differences = self.differences()
+        return differences.T @ (np.reshape(shares, (-1, 1)) * differences)
 
 
 def output_means(values: Matrix, weights: Matrix) -> Vector:
@@ -91,12 +98,8 @@ class GridBlock:
         self.shape = (axes[0].size, axes[1].size)
         self.design = hats(axes, x)
         self._transposed = self.design.T.tocsr()
-        one, other = axes[0].roughness(), axes[1].roughness()
-        self.matrices = self._on_grid(one, other)
-        values = [np.maximum(np.linalg.eigvalsh(matrix), 0.0) for matrix in (one, other)]
-        self._spectra = np.stack(
-            [np.repeat(values[0], self.shape[1]), np.tile(values[1], self.shape[0]), np.ones(self.size)]
-        )
+        self._differences = [axis.differences() for axis in axes]
+        self._set_shares([np.ones(len(each)) for each in self._differences])
         self._probes = generator.choice(np.array([-1.0, 1.0]), size=(self.size, PROBES))
         self.values = np.zeros((self.size, outputs))
         self.fitted = np.zeros((x[0].size, outputs))
@@ -109,6 +112,17 @@ class GridBlock:
     def size(self) -> int:
         """Number of nodes."""
         return self.shape[0] * self.shape[1]
+
+    def _set_shares(self, shares: Sequence[Vector]) -> None:
+        """Set the share of the strength that each difference along either axis has."""
+        self.shares = list(shares)
+        one, other = (axis.roughness(each) for axis, each in zip(self.axes, shares, strict=True))
+        self.matrices = self._on_grid(one, other)
+        self._spectral = [np.linalg.eigh(matrix) for matrix in (one, other)]
+        values = [np.maximum(each[0], 0.0) for each in self._spectral]
+        self._spectra = np.stack(
+            [np.repeat(values[0], self.shape[1]), np.tile(values[1], self.shape[0]), np.ones(self.size)]
+        )
 
     def _on_grid(self, one: Matrix, other: Matrix) -> list[csc_array[np.float64]]:
         """Return A⊗I, I⊗B and I for matrices A and B of the two axes."""
@@ -140,6 +154,14 @@ class GridBlock:
         assert other.strengths is not None
         at = np.meshgrid(*(np.append(axis.knots, np.nan) for axis in self.axes), indexing="ij")
         self.values = other.function(weights).at(at[0].ravel(), at[1].ravel())
+        shares = []
+        for axis, before, share in zip(self.axes, other.axes, other.shares):
+            if axis.is_unordered or axis.knots.size == before.knots.size:
+                shares.append(share)
+            else:
+                middles = 0.5 * (axis.knots[1:] + axis.knots[:-1])
+                shares.append(share[np.clip(np.searchsorted(before.knots, middles) - 1, 0, share.size - 1)])
+        self._set_shares(shares)
         self.strengths = other.strengths * np.array([1.0, 1.0, other.size / self.size])
         self._centre(weights[None])
 
@@ -162,6 +184,7 @@ class GridBlock:
         factors = [_factor(gram, noise, prior) for gram in grams]
         pull = dot(self._transposed, weights.T * partial) / noise
         spread = np.mean([factor.solve(self._probes) for factor in factors], axis=0)
+        self._solved = spread
         self._traces = np.array([np.sum(spread * dot(matrix, self._probes)) / PROBES for matrix in self.matrices])
         smoothed = float(self.strengths @ self._traces)
         self.freedom = float(np.clip(self.size - smoothed, 0.0, self.size))
@@ -173,7 +196,26 @@ class GridBlock:
         assert self.strengths is not None
         variances = 1.0 / (self.strengths @ self._spectra)
         gained = self._spectra @ variances - self._traces
+        if ADAPT:
+            self._adapt(variances.reshape(self.shape), free)
+            variances = 1.0 / (self.strengths @ self._spectra)
         self.strengths = fellner_schall(self.strengths, gained, self._squares() / free)
+
+    def _adapt(self, variances: Matrix, free: int) -> None:
+        shares = []
+        cubes = [each.reshape(*self.shape, -1) for each in (self.values, self._probes, self._solved)]
+        for axis, (differences, share, strength) in enumerate(zip(self._differences, self.shares, self.strengths)):
+            if self.axes[axis].is_unordered:
+                shares.append(share)
+                continue
+            moved = [np.tensordot(differences, np.moveaxis(cube, axis, 0), 1) for cube in cubes]
+            squares = np.sum(moved[0]**2, axis=(1, 2)) / free
+            posterior = np.sum(moved[1] * moved[2], axis=(1, 2)) / PROBES
+            prior = (differences @ self._spectral[axis][1])**2 @ variances.sum(axis=1 - axis)
+            used = np.maximum(strength * share * (prior - posterior), 0.0)
+            new = (used + ADAPT) / (strength * squares + ADAPT)
+            shares.append(new)
+        self._set_shares(shares)
 
     def spread(self, reference: Vector, weights: Matrix, noise: float, generator: np.random.Generator) -> PairSpread:
         """Return the standard deviations under the posterior, all other parts of the fit given.
@@ -182,7 +224,7 @@ class GridBlock:
         ``reference`` (rows,) are the weights under which the pair is purified.
         """
         assert self.strengths is not None
-        roots = self._on_grid(*(_symmetric_root(axis.roughness()) for axis in self.axes))
+        roots = self._on_grid(*(_symmetric_root(axis.roughness(shares)) for axis, shares in zip(self.axes, self.shares)))
         knots, parts = (self.axes[0].knots, self.axes[1].knots), list[tuple[NDArray[np.float64], ...]]()
         for gram, weight in zip(self._grams(weights), weights, strict=True):
             noisy = np.sqrt(weight / noise)[:, None] * generator.standard_normal((weight.size, POSTERIOR_DRAWS))
