@@ -98,14 +98,6 @@ def test_heredity_decides_which_pairs_are_tested(heredity, found):
     assert model.interactions_ == found
 
 
-def test_the_choice_of_pairs_has_a_certificate():
-    X, score, generator = table()
-    y = score + np.where(X.sort == "u", 0.4, -0.4) * X.a + generator.normal(size=ROWS)
-    certificate = SNAMRegressor(pairs=1, random_state=0).fit(X, y).pair_certificate_
-    assert certificate.kept == ("c × d",)
-    assert all(0.0 <= slack <= 1.0 for slack in certificate.slack.values())
-
-
 def test_the_order_of_rows_and_of_columns_changes_nothing_that_matters():
     X, score, generator = table()
     y = score + generator.normal(size=ROWS)
