@@ -7,7 +7,7 @@ Traces of P⁻¹ come from the eigenvalues of A and B, traces of the posterior's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.sparse.linalg import SuperLU, splu
 
 from sparsenam.convex.ramps import Ramps, distinct, place_ramps
 from sparsenam.model.pairs import GridCells, PairFunction, purified
-from sparsenam.smooth.design import HIGHEST, LOWEST, CachedGrams, fellner_schall, roughness
+from sparsenam.smooth.design import HIGHEST, LOWEST, CachedGrams, fellner_schall, roughness, solved_by_output
 from sparsenam.tables.sample import Matrix, Vector
 
 # random vectors of ±1. Over 12 draws (5,000 rows, 16 and 32 intervals) degrees of freedom vary by 2 %, the strengths of
@@ -25,11 +25,8 @@ from sparsenam.tables.sample import Matrix, Vector
 PROBES = 12
 EVEN = float(__import__("os").environ.get("ADAPT", "2"))  # of the shares of the strength
 FIRST_PAIR_PRIOR = 0.02  # share of the data's information in the first prior: rather too rough than too smooth
-MOST_PURE_NODES = int(__import__('os').environ.get('PURE','2500'))
-DEPENDENT = 1e-9  # share of the largest eigenvalue below which margins follow from each other
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
 
-Tables = NDArray[np.float64]
 Sparse = csr_array[np.float64] | csc_array[np.float64]
 
 
@@ -117,7 +114,6 @@ class GridBlock:
         self.strengths: Vector | None = None
         self.freedom = 0.0
         self._traces = np.zeros(3)
-        self._margins = np.zeros((0, self.size))
         self._grams = CachedGrams(self._gram)
 
     @property
@@ -137,45 +133,16 @@ class GridBlock:
         parts = [one[row, to_row] * same_column, other[column, to_column] * same_row, 1.0 * (same_row & same_column)]
         self._entries = np.stack(parts)
 
-    def hold_margins(self, weights: Vector, axes: tuple[bool, bool]) -> None:
-        """Hold the means over the rows at each node of some axes at 0, since mains have them; absent cells are free."""
-        if self.size > MOST_PURE_NODES:
-            return
-        mass, margins = self.mass(weights), list[Vector]()
-        for axis in (0, 1):
-            for node in np.flatnonzero(mass.sum(axis=1 - axis)[:-1]) if axes[axis] else ():
-                margin = np.zeros(self.shape)
-                place = (node, slice(None)) if axis == 0 else (slice(None), node)
-                margin[place] = mass[place] / mass[place].sum()
-                margins.append(margin.ravel())
-        self._margins = np.array(margins).reshape(-1, self.size)
-
-    def _prior_variances(self, strengths: Vector) -> tuple[Matrix, Tables]:
-        """Return the prior variances along the eigenvectors of both axes, and what margins of 0 take away.
-
-        The first are of the shape of the grid; the second, (margins, grid), is a root of what is to be subtracted.
-        """
-        (one, down), (other, across) = self._spectra
-        variances = 1.0 / (strengths[0] * one[:, None] + strengths[1] * other + strengths[2])
-        along = np.matmul(np.matmul(down.T, self._margins.reshape(-1, *self.shape)), across)
-        known = (along * variances).reshape(len(along), self.size)
-        root = _inverse_root(known @ along.reshape(len(along), self.size).T)
-        return variances, (root.T @ known).reshape(-1, *self.shape)
+    def _variances(self, strengths: Vector) -> Matrix:
+        """Return the prior variances along the eigenvectors of both axes, shape of the grid."""
+        (one, _), (other, _) = self._spectra
+        return 1.0 / (strengths[0] * one[:, None] + strengths[1] * other + strengths[2])
 
     def _prior_traces(self) -> Vector:
         """Return tr(P⁻¹Sᵢ), shape (3,)."""
         assert self.strengths is not None
-        (variances, known), ((one, _), (other, _)) = self._prior_variances(self.strengths), self._spectra
-        variances = variances - np.sum(known**2, axis=0)
+        variances, ((one, _), (other, _)) = self._variances(self.strengths), self._spectra
         return np.array([one @ variances.sum(axis=1), variances.sum(axis=0) @ other, variances.sum()])
-
-    def _solver(self, factor: SuperLU[np.float64]) -> Callable[[Matrix], Matrix]:
-        """Return what solves for values whose margins are 0 where they are held."""
-        if not len(self._margins):
-            return factor.solve
-        spanned = factor.solve(self._margins.T)
-        spanned = spanned @ _inverse_root(self._margins @ spanned)
-        return lambda right: factor.solve(right) - spanned @ (spanned.T @ right)
 
     def _on_grid(self, one: Matrix, other: Matrix) -> list[csc_array[np.float64]]:
         """Return A⊗I, I⊗B and I for matrices A and B of the two axes."""
@@ -241,14 +208,14 @@ class GridBlock:
             first = FIRST_PAIR_PRIOR * information / np.array(sizes, dtype=np.float64)
             self.strengths = np.clip(first, LOWEST, HIGHEST)
         prior = self.prior
-        solvers = [self._solver(_factor(gram, noise, prior)) for gram in grams]
+        factors = [_factor(gram, noise, prior) for gram in grams]
         pull = dot(self._transposed, weights.T * partial) / noise
-        self._solved = np.mean([solve(self._probes) for solve in solvers], axis=0)
-        self._traces = self._forms_of(self._probes, self._solved) / PROBES
-        free = self.size - np.linalg.matrix_rank(self._margins) if len(self._margins) else self.size
-        self.freedom = float(np.clip(free - self.strengths @ self._traces, 0.0, self.size))
-        parts = [pull] if len(solvers) == 1 else np.split(pull, pull.shape[1], axis=1)
-        self.values = np.hstack([solve(part) for solve, part in zip(solvers, parts, strict=True)])
+        spread = np.mean([factor.solve(self._probes) for factor in factors], axis=0)
+        self._solved = spread
+        self._traces = self._forms_of(self._probes, spread) / PROBES
+        smoothed = float(self.strengths @ self._traces)
+        self.freedom = float(np.clip(self.size - smoothed, 0.0, self.size))
+        self.values = solved_by_output(factors, pull)
         self._centre(weights)
 
     def learn(self, free: int) -> None:
@@ -266,7 +233,7 @@ class GridBlock:
         held back less than the level values on either side of it.
         """
         assert self.strengths is not None
-        shares, (variances, known) = list(self.shares), self._prior_variances(before)
+        shares, variances = list(self.shares), self._variances(before)
         cubes = [each.reshape(*self.shape, -1) for each in (self.values, self._probes, self._solved)]
         for axis in (0, 1):
             if self.axes[axis].is_unordered:
@@ -274,9 +241,7 @@ class GridBlock:
             differences, strength = self._differences[axis], float(self.strengths[axis])
             value, probe, solved = (np.tensordot(differences, np.moveaxis(cube, axis, 0), 1) for cube in cubes)
             energy = strength * np.sum(value**2, axis=(1, 2)) / free
-            along = differences @ self._spectra[axis][1]
-            prior = along**2 @ variances.sum(axis=1 - axis)
-            prior -= np.sum(np.tensordot(along, np.moveaxis(known, 1 + axis, 0), 1) ** 2, axis=(1, 2))
+            prior = (differences @ self._spectra[axis][1]) ** 2 @ variances.sum(axis=1 - axis)
             gained = prior - np.sum(probe * solved, axis=(1, 2)) / PROBES
             used = np.maximum(before[axis] * shares[axis] * gained, 0.0)
             shares[axis] = (used + EVEN) / (energy + EVEN)
@@ -296,7 +261,7 @@ class GridBlock:
             drawn = dot(self._transposed, noisy)
             for strength, root in zip(self.strengths, roots, strict=True):
                 drawn += np.sqrt(strength) * dot(root, generator.standard_normal((self.size, POSTERIOR_DRAWS)))
-            values = self._solver(_factor(gram, noise, self.prior))(drawn).reshape(*self.shape, POSTERIOR_DRAWS)
+            values = _factor(gram, noise, self.prior).solve(drawn).reshape(*self.shape, POSTERIOR_DRAWS)
             split = purified(PairFunction((0, 1), knots, values, self.mass(reference)))
             nodes, *margins = [
                 part.std(axis=-1, keepdims=True) for part in (split.pair.values, split.rows, split.columns)
@@ -338,13 +303,6 @@ def hats(axes: tuple[GridAxis, GridAxis], x: tuple[Vector, Vector]) -> csr_array
     found = csr_array((np.concatenate(shares), (index, np.concatenate(nodes))), shape=(rows, axes[0].size * width))
     found.eliminate_zeros()
     return found
-
-
-def _inverse_root(matrix: Matrix) -> Matrix:
-    """Return an R with RRᵀ the pseudoinverse of a positive semidefinite matrix."""
-    values, vectors = np.linalg.eigh(matrix)
-    kept = values > DEPENDENT * values.max(initial=0.0)
-    return vectors[:, kept] / np.sqrt(values[kept])
 
 
 def _symmetric_root(matrix: Matrix) -> Matrix:

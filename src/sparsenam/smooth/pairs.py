@@ -112,7 +112,6 @@ class PairModel:
         context: Context,
     ) -> None:
         self.task, self.levels, self.context, self.noise = task, levels, context, 1.0
-        self.main_terms = frozenset(main_terms.tolist())
         functions, shaped = mains.functions(), list(mains.shapes)
         parts = [functions[index](task.x[main_terms[index]]) for index in shaped]
         self.held = np.sum([np.zeros_like(task.target), *parts], axis=0)
@@ -147,7 +146,6 @@ class PairModel:
         )
         generator = self.context.streams.generator(f"pair {pair} {counts}")
         grid = GridBlock((first, second), (task.x[pair[0]], task.x[pair[1]]), task.target.shape[1], generator)
-        grid.hold_margins(task.weights, (pair[0] in self.main_terms, pair[1] in self.main_terms))
         if before is not None:
             grid.start_from(before, task.weights)
         self.grids[pair], self.counts[pair] = grid, counts
