@@ -24,7 +24,9 @@ from sparsenam.tables.sample import Matrix, Vector
 # differences by 4 to 7 %; that of the size by 30 to 70 %, where it hardly matters
 PROBES = 12
 EVEN = float(__import__("os").environ.get("ADAPT", "2"))  # of the shares of the strength
-FIRST_PAIR_PRIOR = 0.02  # share of the data's information in the first prior: rather too rough than too smooth
+FIRST_PAIR_PRIOR = 0.2  # share of the data's information in the first prior: rather too rough than too smooth
+# of λ₃: values have a prior deviation of 10 at most, so that cells of one class alone have log odds that mean something
+LEAST_SIZE = float(__import__("os").environ.get("SIZE","1e-4"))
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
 
 Sparse = csr_array[np.float64] | csc_array[np.float64]
@@ -224,6 +226,7 @@ class GridBlock:
         gained, squares = self._prior_traces() - self._traces, self._forms_of(self.values, self.values)
         before = self.strengths
         self.strengths = fellner_schall(before, gained, squares / free)
+        self.strengths[2] = max(self.strengths[2], LEAST_SIZE)
         self._share_out(before, free)
 
     def _share_out(self, before: Vector, free: int) -> None:

@@ -34,7 +34,7 @@ NODES_A_ROW, MOST_NODES = 2.0, 2**16
 MOST_MEGABYTES = 200.0  # of the factor of one grid; two categories then have at most 4,082 combinations of levels
 SWEEPS = 15
 SETTLED = 0.005  # relative change of the degrees of freedom, twice in a row, at which the sweeps end
-CROWDED_NODES = 0.2  # share of its nodes used as degrees of freedom from which a pair gets more
+CROWDED_NODES = 0.1  # share of its nodes used as degrees of freedom from which a pair gets more
 
 Pair = tuple[int, int]
 
@@ -285,7 +285,7 @@ def _swept(model: PairModel, context: Context) -> _Round:
         freedoms.append(model.freedom)
         if has_converged(freedoms, SETTLED, 0.05) or out_of_time():
             break
-    return _Round(model.task.loss(model.scores), freedoms[-1], model.noise, time.monotonic() - started)
+    return _Round(model.task.loss(model.scores), float(np.mean(freedoms[-2:])), model.noise, time.monotonic() - started)
 
 
 def _criterion(task: SmoothProblem, fit: _Round, noise: float) -> float:
