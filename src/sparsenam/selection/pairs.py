@@ -38,7 +38,7 @@ CELL_BINS = SCREEN_BINS  # of either column of a pair while it is chosen
 JOINT = 1e-9  # share of the largest roughness from which a function of two columns is none of one
 VARIANCES = 4.0 ** np.arange(-2, 9)  # of the smoothest function of a pair's prior, among which likelihood chooses
 PATIENCE = 3  # pairs that may be added without a lower held-out loss before no more are tried
-WORTH = float(__import__("os").environ.get("WORTH","0.003"))  # of the loss, or of an angle: what pairs must be worth, see `FewPairs`
+WORTH = float(__import__("os").environ.get("WORTH","0.01"))  # of the loss, or of an angle: what pairs must be worth, see `FewPairs`
 
 
 @dataclass(frozen=True, slots=True, eq=False)

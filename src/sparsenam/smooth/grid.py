@@ -23,7 +23,7 @@ from sparsenam.tables.sample import Matrix, Vector
 # random vectors of ±1. Over 12 draws (5,000 rows, 16 and 32 intervals) degrees of freedom vary by 2 %, the strengths of
 # differences by 4 to 7 %; that of the size by 30 to 70 %, where it hardly matters
 PROBES = 12
-EVEN = float(__import__("os").environ.get("ADAPT", "2"))  # of the shares of the strength
+EVEN = float(__import__("os").environ.get("ADAPT", "8"))  # of the shares of the strength
 FIRST_PAIR_PRIOR = 0.2  # share of the data's information in the first prior: rather too rough than too smooth
 # of λ₃: values have a prior deviation of 10 at most, so that cells of one class alone have log odds that mean something
 LEAST_SIZE = float(__import__("os").environ.get("SIZE","1e-4"))

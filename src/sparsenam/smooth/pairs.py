@@ -32,7 +32,7 @@ FIRST_INTERVALS, MOST_INTERVALS = 16, 256  # intervals along an axis
 # and 0.178 with one node a row
 NODES_A_ROW, MOST_NODES = 2.0, 2**16
 MOST_MEGABYTES = 200.0  # of the factor of one grid; two categories then have at most 4,082 combinations of levels
-SWEEPS = 15
+SWEEPS = 8
 SETTLED = 0.005  # relative change of the degrees of freedom, twice in a row, at which the sweeps end
 CROWDED_NODES = 0.1  # share of its nodes used as degrees of freedom from which a pair gets more
 
