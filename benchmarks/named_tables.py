@@ -62,14 +62,18 @@ def step_pairs(generator, rows=2000):
 def ridges(generator, rows=2500):
     x = generator.normal(size=(rows + 4000, 6))
     y = np.sin(2 * (x[:, 0] + x[:, 1])) + np.maximum(x[:, 2] - x[:, 3], 0) + np.tanh(3 * (x[:, 1] * x[:, 4]))
-    return cut("number", frame(x), y + generator.normal(0, 0.4, len(x)), rows, [("x0", "x1"), ("x2", "x3"), ("x1", "x4")])
+    return cut(
+        "number", frame(x), y + generator.normal(0, 0.4, len(x)), rows, [("x0", "x1"), ("x2", "x3"), ("x1", "x4")]
+    )
 
 
 def bumps(generator, rows=3000):
     x = generator.uniform(-2, 2, (rows + 4000, 5))
     y = 2 * np.exp(-3 * ((x[:, 0] - 0.5) ** 2 + (x[:, 1] + 0.5) ** 2)) + np.exp(-((x[:, 2] - x[:, 3]) ** 2)) * x[:, 2]
     y += np.sin(x[:, 4]) * x[:, 0]
-    return cut("number", frame(x), y + generator.normal(0, 0.4, len(x)), rows, [("x0", "x1"), ("x2", "x3"), ("x0", "x4")])
+    return cut(
+        "number", frame(x), y + generator.normal(0, 0.4, len(x)), rows, [("x0", "x1"), ("x2", "x3"), ("x0", "x4")]
+    )
 
 
 def texts(generator, rows=3000):
@@ -85,9 +89,15 @@ def texts(generator, rows=3000):
 
 def slopes_by_level(generator, rows=2500):
     sort, x = generator.integers(10, size=rows + 4000), generator.normal(size=(rows + 4000, 4))
-    y = generator.normal(0, 1, 10)[sort] * x[:, 0] + generator.normal(0, 0.7, 10)[sort] * (x[:, 1] > 0) + np.sin(x[:, 2])
+    y = (
+        generator.normal(0, 1, 10)[sort] * x[:, 0]
+        + generator.normal(0, 0.7, 10)[sort] * (x[:, 1] > 0)
+        + np.sin(x[:, 2])
+    )
     table = frame(x).assign(sort=np.array(list("abcdefghij"), dtype=object)[sort])
-    return cut("number", table, y + generator.normal(0, 0.7, len(x)), rows, [("sort", "x0"), ("sort", "x1"), ("x2", "x3")])
+    return cut(
+        "number", table, y + generator.normal(0, 0.7, len(x)), rows, [("sort", "x0"), ("sort", "x1"), ("x2", "x3")]
+    )
 
 
 def hours(generator, rows=5000):
