@@ -123,7 +123,7 @@ def test_the_order_of_rows_and_of_columns_changes_nothing_that_matters():
         ({"pairs": True}, "'auto'"),
         ({"pairs": ["ab"]}, "two columns in each pair"),
         ({"pairs": "auto", "heredity": "some"}, "heredity"),
-        ({"heredity": "weak"}, "could not act"),
+        ({"pairs": 0, "heredity": "weak"}, "could not act"),
         ({"pairs": [("a", "b")], "heredity": "weak"}, "could not act"),
         ({"pairs": 1, "network": Network((4,))}, "with a network"),
         ({"pairs": 1, "refit": False}, "refit=False"),

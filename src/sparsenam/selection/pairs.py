@@ -37,8 +37,8 @@ SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
 JOINT = 1e-9  # share of the largest roughness from which a function of two columns is none of one
 VARIANCES = 4.0 ** np.arange(-2, 9)  # of the smoothest function of a pair's prior, among which likelihood chooses
 PATIENCE = 3  # pairs that may be added without a lower held-out loss before no more are tried
-# share of the loss that pairs must be worth, see `FewPairs`. California, split 0: 0.164 with 8 pairs in 4 times the time
-# of the mains; at 0.003 eleven pairs took 1.4 times as long
+# share of the loss that pairs must be worth, see `FewPairs`. California, split 0: 0.164 with 8 pairs in 4 times the
+# time of the mains; at 0.003 eleven pairs took 1.4 times as long
 WORTH = 0.01
 
 
@@ -260,7 +260,7 @@ def choose_pairs(task: PairTask, splits: Splits, rule: Rule, most: int | None, c
         context.progress.report("pairs", len(taken), len(task.candidates))
     points = np.arange(len(losses))
     supports = tuple(np.array(taken[:count], dtype=np.intp) for count in points)
-    alphas = np.array([1.0 / (1.0 + point) for point in points])  # of a walk there are none: they say the order of its points
+    alphas = np.array([1.0 / (1.0 + point) for point in points])  # of a walk: they only say the order of its points
     curve = CVCurve(alphas, supports, np.array(losses), walk.seen, points, task.n_tested, task.null_loss)
     point = curve.choose(FewPairs(rule.share) if isinstance(rule, Compact) else rule)
     if most is not None and point > most:  # of too few pairs, the best: a margin would leave fewer
