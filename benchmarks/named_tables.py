@@ -24,7 +24,7 @@ def frame(x):
 
 
 def cut(kind, table, y, rows, pairs):
-    """Return a table of which the first rows are learnt from."""
+    """Return a table of which the first rows are learnt from; classes are indices from 0."""
     fresh = table.iloc[rows:].reset_index(drop=True)
     return Named(kind, table.iloc[:rows], y[:rows], fresh, y[rows:], pairs)
 

@@ -157,7 +157,7 @@ def test_a_summary_and_the_records_rank_pairs_with_columns(regression):
 
 def test_a_model_without_pairs_says_nothing_of_them():
     frame, _ = table()
-    explanation = SNAMRegressor(alpha=0.01).fit(frame, score_of(frame)).explain()
+    explanation = SNAMRegressor(alpha=0.01, pairs=0).fit(frame, score_of(frame)).explain()
     assert explanation.pairs == () and "pair" not in str(explanation)
     with pytest.raises(InputError, match="the model has none"):
         explanation.pair("size", "day")

@@ -34,7 +34,7 @@ CLUMPED = 0.3  # robust over standard deviation below which residuals are those 
 TESTED = 512  # pairs whose tables are held together
 LEAST_P = 1e-300  # p-value that is told from 0
 SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
-JOINT = 1e-9  # share of the largest roughness from which a function of two columns is none of one
+DEPENDENT = 1e-9  # share of the largest singular value below which functions of one column follow from others
 VARIANCES = 4.0 ** np.arange(-2, 9)  # of the smoothest function of a pair's prior, among which likelihood chooses
 PATIENCE = 3  # pairs that may be added without a lower held-out loss before no more are tried
 # share of the loss that pairs must be worth, see `FewPairs`. California, split 0: 0.164 with 8 pairs in 4 times the
@@ -212,9 +212,16 @@ class PairCells:
         roots = np.sqrt(mass[used])
         one, other = (_code_roughness(is_levels=bool(each)) for each in levels)
         prior = np.kron(one, other)[np.ix_(used, used)] / np.outer(roots, roots)
-        values, vectors = np.linalg.eigh(prior)
-        joint = values > JOINT * values[-1]  # the others are functions of one term
-        basis = np.zeros((size, np.count_nonzero(joint)))
+        down, across = np.divmod(used, SCREEN_CODES)
+        alone = np.hstack([np.eye(SCREEN_CODES)[down], np.eye(SCREEN_CODES)[across]]) * roots[:, None]
+        vectors, sizes, _ = np.linalg.svd(alone, full_matrices=False)
+        alone = vectors[:, sizes > DEPENDENT * sizes[0]]
+        prior -= alone @ (alone.T @ prior)
+        prior -= (prior @ alone) @ alone.T
+        # functions of one term get the largest eigenvalues: the others are the joint ones
+        values, vectors = np.linalg.eigh(prior + 2.0 * np.trace(prior) * alone @ alone.T)
+        joint = slice(used.size - alone.shape[1])
+        basis = np.zeros((size, used.size - alone.shape[1]))
         basis[used] = vectors[:, joint] / roots[:, None]
         return cls(cells, basis, values[joint] / values[joint].min(initial=np.inf))
 
