@@ -1,7 +1,7 @@
 """Pairs: accuracy and time beside EBM and LightGBM, false pairs, planted ones, and the screen by itself.
 
 Usage: python benchmarks/pairs.py TASK [--seeds N] [--peers | --no-peers], with TASK one of california, poisson, false,
-friedman, screen, wide. JSON is written to benchmarks/results/pairs_TASK.json. California Housing is read from
+friedman, screen, wide, named. JSON is written to benchmarks/results/pairs_TASK.json. California Housing is read from
 the folder in SPARSENAM_DATA, by default ../shared/data.
 """
 
@@ -12,13 +12,17 @@ import resource
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
+from named_tables import NAMED, all_pairs, named_table
 from pair_tables import additive, friedman_and_xor, poisson_pairs
 from paper_tables import california as california_table
+from real.losses import empty_prediction, row_losses
+from real.methods import Task, ebm, ours
 from signal_fits import ebm_with_pairs
 from sklearn.metrics import mean_poisson_deviance, mean_squared_error
 from sklearn.model_selection import train_test_split
@@ -117,8 +121,29 @@ def wide(seed, peers, rows=500, columns=10_000):
     return {"without": round(without, 2), "seconds": round(seconds, 2), "pairs": pairs}
 
 
+def named(seed, peers):
+    """Return loss (in units of the empty model's), CPU seconds and pairs of fits that are given the same pairs."""
+    found = {}
+    for name in NAMED:
+        table = named_table(name, seed + 1)  # seed 0 shaped the constants
+        empty = row_losses(table.kind, empty_prediction(table.kind, table.y, table.y_test), table.y_test).mean()
+        asked = {"mains": 0, "named": table.pairs, "all": all_pairs(list(table.X))[:45], "auto": "auto"}
+        fits = {label: partial(ours, pairs=pairs) for label, pairs in asked.items()}
+        if peers:
+            fits["ebm"] = partial(ebm, interactions=table.pairs)
+        found[name] = {}
+        for label, fit in fits.items():
+            started = time.process_time()
+            fitted = fit(Task(table.kind, table.X, table.y, seed + 1))
+            seconds = round(time.process_time() - started, 2)
+            loss = row_losses(table.kind, fitted.predict(table.X_test), table.y_test).mean() / empty
+            found[name][label] = {"loss": float(loss), "seconds": seconds, "pairs": fitted.facts["pairs"]}
+            print(name, label, found[name][label], file=sys.stderr, flush=True)
+    return found
+
+
 TASKS = {"california": (california, 5), "poisson": (poisson, 3), "false": (false, 60), "friedman": (friedman, 10)}
-TASKS |= {"screen": (screening, 3), "wide": (wide, 1)}
+TASKS |= {"screen": (screening, 3), "wide": (wide, 1), "named": (named, 1)}
 
 
 def main():

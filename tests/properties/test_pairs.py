@@ -9,7 +9,7 @@ from scipy import stats
 from pair_cases import margins
 from sparsenam.model import FittedCurve
 from sparsenam.model.pairs import PairFunction, purified, with_margin
-from sparsenam.selection.pairs import FEWEST_CELL_ROWS, additive_gain, clipped, screen
+from sparsenam.selection.pairs import FEWEST_CELL_ROWS, SCREEN_CODES, PairCells, additive_gain, clipped, screen
 from sparsenam.smooth.grid import GridAxis, GridBlock, hats
 
 
@@ -177,3 +177,18 @@ def test_counts_and_sums_packed_into_one_number_are_those_of_many_rows():
     expected = stats.f_oneway(*(clipped(y, np.ones_like(y))[cells == cell, 0] for cell in range(9)))
     assert np.isfinite(found.log_p[0])
     assert found.log_p[0] > np.log(expected.pvalue) - 6.0
+
+
+@pytest.mark.parametrize("levels", [(False, False), (True, False), (True, True)])
+def test_the_functions_of_cells_hold_nothing_of_one_term_and_are_orthonormal(levels):
+    generator = np.random.default_rng(6)
+    codes = generator.integers(SCREEN_CODES, size=(2, 900))
+    codes[1, :500] = codes[0, :500]  # the two hang together, and most pairs of codes have few rows or none
+    weights = generator.uniform(0.5, 2.0, 900)
+    cells = PairCells.of(codes, np.array(levels), weights)
+    at_rows = cells.basis[cells.cells]
+    np.testing.assert_allclose(at_rows.T @ (at_rows * weights[:, None]), np.eye(at_rows.shape[1]), atol=1e-8)
+    for term in codes:
+        alone = np.eye(SCREEN_CODES)[term]
+        np.testing.assert_allclose(alone.T @ (at_rows * weights[:, None]), 0.0, atol=1e-6)
+    assert cells.roughness.min() == 1.0

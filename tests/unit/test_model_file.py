@@ -195,7 +195,6 @@ def test_a_loaded_model_is_the_saved_one_to_the_bit(case, tmp_path):
     np.testing.assert_array_equal(loaded.norms_, model.norms_)
     np.testing.assert_array_equal(loaded.intercept_, model.intercept_)
     assert loaded.certificate_ == model.certificate_
-    assert loaded.pair_certificate_ == model.pair_certificate_
     assert [pair.weights.tolist() for pair in loaded.model_.pairs] == [p.weights.tolist() for p in model.model_.pairs]
     if model.cv_curve_ is not None:
         assert loaded.cv_curve_.table() == model.cv_curve_.table()
@@ -644,7 +643,7 @@ LIES_ABOUT_PAIRS = {
     "two terms of one column": one_column,
     "importances of other pairs": set_in("summary", "data", "pairs", value=[]),
     "importances of words": set_in("summary", "data", "pairs", value=[{"mean_absolute": "much", "variation": 1}] * 2),
-    "a certificate that is a word": set_in("pair_certificate", value="proved"),
+    "a certificate that is a word": set_in("certificate", value="proved"),
 }
 
 

@@ -57,7 +57,6 @@ class FittedModel(SelectorMixin, BaseEstimator):
     path_ = FromFit(lambda fit: fit.path)
     evidence_ = FromFit(lambda fit: fit.evidence)
     interactions_ = FromFit(lambda fit: fit.interactions)
-    pair_certificate_ = FromFit(lambda fit: fit.pair_certificate)
     fdr_ = FromFit(lambda fit: fit.discoveries)
     bands_ = FromFit(lambda fit: fit.bands)
     residuals_ = FromFit(lambda fit: fit.residuals)

@@ -259,8 +259,6 @@ class SNAMRegressor(SNAMParameters, AdditiveRegressor):
         The convex path, with entry order and a model at each point, when alpha is "auto".
     interactions_ : tuple of pairs of str
         The columns of each pair; `interaction_effects` has what they add.
-    pair_certificate_ : Certificate or None
-        Duality gap of the choice of pairs, and how near each candidate left out is to entering.
     evidence_ : Evidence or None
         What held-out rows know of the choice: the share of the loss that it explains, how far it is behind all
         columns, the share of the folds that keep each kept column; None where alpha was given. Where the choice may

@@ -303,7 +303,6 @@ def _card(fit: Fit, data: DataSummary) -> Plain:
             "versions": fit.summary.versions,
             "alpha": fit.alpha,
             "certificate": None if certificate is None else certificate.to_dict(),
-            "pair_certificate": None if fit.pair_certificate is None else fit.pair_certificate.to_dict(),
             "scores": scores,
             "explained": None if fit.summary.explained is None else to_plain(fit.summary.explained),
             "notes": notes_of(fit),

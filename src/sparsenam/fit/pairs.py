@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, LargePairWarning, check_word, describe
 from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, Indices, SmoothEvidence, Vector, shaped_terms
 from sparsenam.model import FittedCurve, finish
@@ -127,7 +126,7 @@ def add_pairs(
     plan: Plan,
     splits: Splitter,
     context: Context,
-) -> tuple[Fitted, Certificate | None]:
+) -> Fitted:
     """Return the fit with the pairs that are asked for or found, or as it was where there are none.
 
     Terms that must keep to a shape are in no pair, nor are, where discoveries are tested, terms that are none.
@@ -137,24 +136,24 @@ def add_pairs(
     shaped = shaped_terms(plan.strategy.shapes, problem)
     assert fitted.smooth is not None
     smooth = fitted.smooth.fit
-    found, certificate = asked_pairs(pairs, encoder, prepared), None
+    found = asked_pairs(pairs, encoder, prepared)
     if found is None:
         at, on_scale = problem.at(scores)
         most = int(pairs) if isinstance(pairs, int | np.integer) else None
         terms = [term for term in value_terms(encoder, prepared).values() if term not in shaped]
         heredity: Heredity = "strong" if tested else plan.settings.heredity
-        found, certificate = find_pairs(at, on_scale, choice, terms, most, heredity, splits(problem), context)
+        found = find_pairs(at, on_scale, choice, terms, most, heredity, splits(problem), context)
     else:
         check_shaped(found, shaped, prepared.names)
         found = [pair for pair in found if not tested or allowed.issuperset(pair)]
     if not found:
-        return fitted, certificate
+        return fitted
     mains = frozenset(int(term) for term in fitted.model.terms)
     kept = [place for place, index in enumerate(choice.support) if int(prepared.terms[index]) in mains]
     chosen = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found)
     indices = np.union1d(choice.support[kept], np.array(found, dtype=np.intp).ravel())
     fitter = pair_fitter(mains, chosen, smooth.take(kept))
-    return problem.fit(fitter, indices, scores[:, 0] if choice.start is not None else None, context), certificate
+    return problem.fit(fitter, indices, scores[:, 0] if choice.start is not None else None, context)
 
 
 def find_pairs(
@@ -166,7 +165,7 @@ def find_pairs(
     heredity: Heredity,
     plan: CrossValidation,
     context: Context,
-) -> tuple[TermPairs, Certificate | None]:
+) -> TermPairs:
     """Screen the pairs of some prepared terms on what the mains leave, and choose among those that pass.
 
     ``scores`` (rows, outputs) are those of the mains.
@@ -177,7 +176,7 @@ def find_pairs(
     kept = set[int](choice.support.tolist())
     tested = _pairs_to_test(terms, kept, heredity)
     if not len(tested):
-        return [], None
+        return []
     task = SmoothProblem(prepared.x, prepared.target, prepared.weights, family)
     slopes = -prepared.weights[:, None] * family.gradient(scores, prepared.target)
     bends = family.mean(scores) if family.couples_outputs else family.hessian_diagonal(scores, prepared.target)
@@ -193,18 +192,17 @@ def find_pairs(
     )
     candidates = _without_large(screened.passing(SCREEN_LEVEL), prepared)[:CANDIDATES]
     if not len(candidates):
-        return [], None
+        return []
     weights = prepared.weights * np.mean(task.curvatures(scores), axis=0)
     response = slopes / weights[:, None]
     start = family.best_constant(prepared.target, prepared.weights)
     explained = task.loss(np.tile(start, (len(scores), 1))) - task.loss(scores)
     squares = float(np.sum(weights[:, None] * response**2))
-    groups = _groups_of(prepared, kept | set(np.unique(candidates).tolist()))
-    mains = choice.task.design.columns(groups)[:, rows].astype(np.float64)
     null_loss = (0.5 * squares + max(explained, 0.0)) / float(weights.sum())
-    pairs = PairTask(prepared, candidates, response, weights / weights.mean(), null_loss, mains, len(tested))
-    taken, certificate = choose_pairs(pairs, among(plan.splits, rows), plan.rule, most, context)
-    return [(int(candidates[index, 0]), int(candidates[index, 1])) for index in taken], certificate
+    least = 1.0 if family.dispersion == "fixed" else 0.0
+    pairs = PairTask(prepared.x, prepared.levels, candidates, response, weights, null_loss, least, len(tested))
+    taken = choose_pairs(pairs, among(plan.splits, rows), plan.rule, most, context)
+    return [(int(candidates[index, 0]), int(candidates[index, 1])) for index in taken]
 
 
 def _without_large(candidates: NDArray[np.intp], prepared: PreparedSample) -> NDArray[np.intp]:
@@ -234,13 +232,6 @@ def _pairs_to_test(terms: Sequence[int], kept: set[int], heredity: Heredity) -> 
     else:
         pairs = list(combinations(ordered, 2))
     return np.array(pairs, dtype=np.intp).reshape(-1, 2)
-
-
-def _groups_of(prepared: PreparedSample, terms: set[int]) -> Indices:
-    """Return the groups that hold some of the terms."""
-    members = prepared.grouping.members
-    found = [group for group, inside in enumerate(members) if not terms.isdisjoint(inside.tolist())]
-    return np.array(found, dtype=np.intp)
 
 
 def pair_fitter(mains: frozenset[int], pairs: Sequence[tuple[int, int]], start: SmoothFit) -> Fitter:

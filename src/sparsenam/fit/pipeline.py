@@ -71,8 +71,8 @@ class Fit:
         The training data in brief, and the course of the fit.
     substitutes
         For a kept column, those that could replace it, with the share of its effect that they express.
-    certificate, pair_certificate
-        Optimality of the convex choice of columns, and of pairs; None where there was none.
+    certificate
+        Optimality of the convex choice of columns; None where there was none.
     curve, taken, path
         Held-out losses along the convex path, the index of the point that the rule took (None where the model is no
         point of it), and the path itself; None where alpha was given.
@@ -99,7 +99,6 @@ class Fit:
     summary: TrainingSummary
     substitutes: dict[str, dict[str, Annotated[float, Bounds(0.0, 2.0)]]]
     certificate: Certificate | None = None
-    pair_certificate: Certificate | None = None
     curve: Annotated[CVCurve | StoredCurve, Via(StoredCurve)] | None = None
     taken: Count | None = None
     path: RegularizationPath | None = field(default=None, metadata={"stored": False})
@@ -255,14 +254,14 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     clock.part = "the choice of columns"
     choice = choose(problem, plan, splits, context)
     clock.part = "the fit of the chosen columns"
-    discoveries, pair_certificate = None, None
+    discoveries = None
     if isinstance(plan.rule, FDR):
         choice, discoveries = discover(plan.rule, problem, choice, plan.strategy, encoder.names, context)
     fitted = fit_terms(problem, choice, plan, context)
     mains = fitted
     if choice is not None and plan.finds_pairs:
         clock.part = "the choice of pairs"
-        fitted, pair_certificate = add_pairs(encoder, problem, choice, mains, plan, splits, context)
+        fitted = add_pairs(encoder, problem, choice, mains, plan, splits, context)
     if rows.table is not None:
         fitted = on_all_rows(rows.table, encoder, rows.sample, fitted, context)
     posterior = posterior_of(fitted.smooth)
@@ -273,7 +272,7 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     made = _fit_value(rows, plan, problem, choice, finished, response, discoveries)
     seconds, late = time.perf_counter() - started, tuple(clock.cut_short)
     summary = replace(made.summary, explained=explained, seconds=seconds, out_of_time=late)
-    return replace(made, summary=summary, bands=bands, residuals=residuals, pair_certificate=pair_certificate)
+    return replace(made, summary=summary, bands=bands, residuals=residuals)
 
 
 def _posed(rows: FitInput, plan: Plan, context: Context) -> FamilyProblem:

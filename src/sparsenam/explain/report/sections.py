@@ -362,7 +362,6 @@ def model_card(explanation: Explanation) -> Markup:
         settings_table("Source of the rows", known.get("source")),
         settings_table("Versions", known.get("versions")),
         certificate or note("No certificate of optimality was given."),
-        settings_table("Certificate of the pairs", known.get("pair_certificate")),
     )
     parts = (settings_table("Settings", known.get("settings")), element("div", None, *second))
     return section(
