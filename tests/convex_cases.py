@@ -3,12 +3,14 @@
 import numpy as np
 
 from sparsenam.convex import grouped_design
-from sparsenam.families import FAMILIES
+from sparsenam.families import FAMILIES, Poisson
 
 OUTPUTS = {"gaussian": 1, "multitask": 2, "binomial": 1, "multilabel": 2, "multinomial": 3, "poisson": 1}
 
 
 def family_of(case):
+    if case == "poisson":  # of a known dispersion, as the others are
+        return Poisson("fixed")
     return FAMILIES["gaussian" if case == "multitask" else case]()
 
 

@@ -312,7 +312,7 @@ def test_dispersion_of_the_median_is_a_quarter_over_the_density():
     target = generator.normal(size=(50_000, 1))
     found = dispersion(Quantile(0.5), np.zeros_like(target), target, np.ones(50_000), 0.0)
     assert found == pytest.approx(0.25 * np.sqrt(2 * np.pi), rel=0.05)
-    assert dispersion(Poisson(), np.zeros_like(target), target**2, np.ones(50_000), 0.0) == 1.0
+    assert dispersion(Poisson("fixed"), np.zeros_like(target), target**2, np.ones(50_000), 0.0) == 1.0
 
 
 @pytest.mark.parametrize("known", [0.1, 1.0, 3.0])
@@ -472,7 +472,7 @@ def test_capabilities_are_what_the_loss_shows(name):
     moved[:, 0] += 1.0
     others = family.gradient(moved, target)[:, 1:]
     assert family.couples_outputs == (not np.array_equal(others, family.gradient(scores, target)[:, 1:]))
-    assert family.dispersion in ("fixed", "pearson", "empirical")
+    assert family.dispersion in ("fixed", "pearson", "pooled", "empirical")
     assert family.first_family is None and family.estimated(scores, target, np.ones(5)) is not None
 
 

@@ -66,13 +66,13 @@ def test_a_fit_cut_short_says_so_in_metrics_model_and_report(houses, tmp_path, t
 
 
 def test_without_time_no_fit_on_all_columns_is_made_to_compare_with(ticking, monkeypatch):
-    asked, usual = [], choose.evidence_of
+    asked, usual = [], choose.Finals.evidence
 
-    def watched(*given, against_all):
-        asked.append(against_all)
-        return usual(*given, against_all=against_all)
+    def watched(finals, chosen):
+        asked.append(finals.all is not None)
+        return usual(finals, chosen)
 
-    monkeypatch.setattr(choose, "evidence_of", watched)
+    monkeypatch.setattr(choose.Finals, "evidence", watched)
     random = np.random.default_rng(0)
     X = random.normal(size=(100, 4))
     with pytest.warns(UserWarning, match="max_seconds"):

@@ -93,6 +93,11 @@ class Family(Protocol):
     exposure_power: float | None = None
 
     @property
+    def counts_events(self) -> bool:
+        """Whether the weights of rows with exposures add up to their events, as φ is known."""
+        return self.exposure_power == 1.0 and self.dispersion == "fixed"
+
+    @property
     def first_family(self) -> Family | None:
         """The family of a first fit, from which `estimated` takes a parameter; None when all are known."""
         return None
@@ -321,7 +326,7 @@ def dispersion(family: Family, scores: Matrix, target: Matrix, weights: Vector, 
     """
     if family.dispersion == "fixed":
         return 1.0
-    rows = float(weights.sum())
+    rows = max(float(weights.sum()), SMALLEST_FLOAT)
     left = max(rows - freedom, 1.0) * target.shape[1]
     if family.dispersion == "pearson":
         means = family.mean(scores)

@@ -289,7 +289,7 @@ class Compact:
     L₀ - L, what the best model explains, and of L, what it leaves, and by at most z standard errors of the difference.
     For p columns to choose from z is log₁₀(p/3), at least 2 and at most 3: the more columns there are, the better the
     best of them looks by chance. Where L₀ - L is within two standard errors, there may be nothing to explain: the loss
-    is then above L by at most log₁₀(p/3) standard errors, at least 1.
+    may then also be above L by log₁₀(p/3) standard errors, at least 1 and at most 3.
     """
 
     share: float = 0.03
@@ -302,10 +302,10 @@ class Compact:
         mean, best = curve.mean, curve.lowest(allowed)
         noise, loss = curve.noise(best), float(mean[best])
         gain = float(mean[0]) - loss
+        margin = np.minimum(max(curve.luck, CLEAR) * noise, self.share * max(min(gain, loss), 0.0))
         if gain <= CLEAR * noise[0]:
-            return curve.smallest(allowed, curve.luck * noise)
-        worth = self.share * max(min(gain, loss), 0.0)
-        return curve.smallest(allowed, np.minimum(max(curve.luck, CLEAR) * noise, worth))
+            margin = np.maximum(margin, curve.luck * noise)
+        return curve.smallest(allowed, margin)
 
 
 @dataclass(frozen=True, slots=True)
