@@ -84,8 +84,15 @@ MECHANISMS = {
         put({"smooth.design:_with_jump": lambda *_: None}),
     ),
     "PULL": Mechanism("a weak term keeps a third of a degree of freedom", put({"smooth.design:PULL": 0.0})),
-    "repeated folds": Mechanism(
-        "folds are drawn up to four times below 1200 rows", put({"selection.curve:REPEATED": 0})
+    "refitted finalists": Mechanism(
+        "a few supports are compared by the fit made anew in the folds", put({"selection.choose:MOST_CELLS": 0})
+    ),
+    "all columns": Mechanism(
+        "all columns are among the finalists", put({"selection.choose:LARGEST_DESIGN": 0})
+    ),
+    "dropping": Mechanism(
+        "columns that others express are dropped where held-out rows cannot tell",
+        put({"selection.choose:ENOUGH_ROWS": 10**9}),
     ),
     "Compact: luck": Mechanism(
         "what chance makes among many features may be given up",

@@ -314,8 +314,8 @@ def dispersion(family: Family, scores: Matrix, target: Matrix, weights: Vector, 
     - "fixed": 1, the loss is a negative log-likelihood.
     - "pearson": Σ w (y - μ)²/μᵖ over the rows less ``freedom``, with p the ``variance_power``.
     - "pooled": Σ w g² over Σ w h less ``freedom``, with g and h the loss's derivatives: quasi-likelihood. Poisson's
-      loss has it, since counts mostly vary more: with "fixed" the loss of citations_of_patents is 3.3 times as large,
-      that of stolen_bases 8 % larger, that of ticks_on_grouse 18 % smaller (benchmarks/bench_real.py).
+      loss has it, since counts mostly vary more: with "fixed" the loss of citations_of_patents is 3.4 times as large,
+      that of stolen_bases 10 % larger, that of ticks_on_grouse 22 % smaller (benchmarks/bench_real.py).
     - "empirical": the same, for losses that are no likelihoods.
       A likelihood has E g² = φ E h. For other losses, coefficients with curvature h vary by E g²/(E h)², so that
       with this φ the curvature φ⁻¹h of loss/φ is the inverse of their variance, as a likelihood's would be: the
