@@ -284,11 +284,11 @@ def _curve(fit: Fit, index: int, edges: Vector, kinks: Vector | None, shift: Vec
 
 
 def _card(fit: Fit, data: DataSummary) -> Plain:
-    certificate, curve, taken = fit.certificate, fit.curve, fit.taken
+    certificate, curve, evidence = fit.certificate, fit.curve, fit.judged
     scores = fit.summary.scores
-    if scores is None and curve is not None and taken is not None:
-        loss, without = float(curve.mean[taken]), float(curve.mean[0])
-        scores = {"held-out loss": loss, "held-out loss without features": without}
+    if scores is None and curve is not None and evidence is not None:
+        without = float(curve.mean[0])
+        scores = {"held-out loss": without * (1.0 - evidence.gain), "held-out loss without features": without}
     return to_plain(
         {
             "rows": data.rows,
