@@ -211,7 +211,7 @@ def _reader(
     exposure_unit = float(prepared.exposure_unit[0])
     mean, power = 1.0, problem.family.exposure_power
     weights = sample.weights[present] / sample.weight_unit
-    if sample.exposure is not None and power is not None and power != 1.0:
+    if sample.exposure is not None and power is not None and problem.family.dispersion != "fixed":
         raised = weights * (exposure_unit * sample.exposure[present]) ** power
         mean = float(raised.sum() / weights.sum())
     return RowReader(

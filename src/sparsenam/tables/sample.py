@@ -296,13 +296,14 @@ def prepare(
     limits: bool = False,
     measure_target: Callable[[Matrix, Vector], tuple[Vector, Vector]] | None = None,
     exposure_power: float | None = None,
+    counts_events: bool = False,
 ) -> PreparedSample:
     """Return the sample without constant terms (with a warning), twins and rows of weight 0, and scaled.
 
     With ``limits`` cells too far from all others are moved to where their column can still be told apart.
     ``measure_target`` gives center and scale (outputs,) of a target (rows, outputs) with weights (rows,); without
     it the target stays as it is. With an exposure E a family of ``exposure_power`` q sees y/E with weight E^q: the
-    same likelihood.
+    same likelihood. With ``counts_events`` these weights add up to the events, otherwise to what they did before.
     """
     present = sample.without_absent_rows()
     if limits:
@@ -322,7 +323,7 @@ def prepare(
     terms, twins = _without_twins(present, scaling, varying, grouping)
     scaling = scaling if standardize else Scaling.none(n_terms)
     x, scaling = _scaled(present.terms, terms, scaling), scaling.take(terms)
-    target, weights, unit = _by_exposure(present, exposure_power)
+    target, weights, unit = _by_exposure(present, exposure_power, counts_events)
     _warn_of_a_constant(present.target)
     target_scaling = Scaling.none(target.shape[1])
     if measure_target is not None:
@@ -401,7 +402,7 @@ def _without_twins(
     return np.array([term for term in varying if term not in gone], dtype=np.intp), names
 
 
-def _by_exposure(sample: Sample, power: float | None) -> tuple[Matrix, Vector, Vector]:
+def _by_exposure(sample: Sample, power: float | None, counts_events: bool) -> tuple[Matrix, Vector, Vector]:
     """Return target, weights and unit, with the exposure in a unit in which the mean rate is 1."""
     if sample.exposure is None:
         return sample.target, sample.weights, np.full_like(sample.target[0], 1.0)
@@ -412,6 +413,6 @@ def _by_exposure(sample: Sample, power: float | None) -> tuple[Matrix, Vector, V
     unit = total / float(sample.weights @ sample.exposure) if total > 0 else 1.0
     exposure = unit * sample.exposure
     weights = sample.weights * exposure**power
-    if power != 1.0:  # weights of counts add up to the events, which is what the data know; others to the rows
+    if not counts_events:  # a scale of the noise is estimated for as many rows as there are
         weights = weights * (sample.weights.sum() / weights.sum())
     return sample.target / exposure[:, None], weights, np.full_like(sample.target[0], unit)
