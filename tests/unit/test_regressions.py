@@ -614,3 +614,12 @@ def test_an_exposure_that_is_the_same_in_every_row_changes_nothing(family):
     model = SNAMRegressor(family=family, alpha=0.0, random_state=0)
     plain = clone(model).fit(X, y).predict(X)
     np.testing.assert_allclose(2.0 * model.fit(X, y, exposure=np.full(200, 2.0)).predict(X), plain, rtol=1e-6)
+
+
+def test_a_column_may_be_absent_in_all_rows_that_a_fold_fits():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 3))
+    y = X[:, 0] + 0.5 * generator.normal(size=60)
+    X[30:, 1] = np.nan
+    halves = [(np.arange(30, 60), np.arange(30)), (np.arange(30), np.arange(30, 60))]
+    assert SNAMRegressor(cv=halves, random_state=0).fit(X, y).get_support()[0]
