@@ -13,7 +13,7 @@ from sparsenam.families import Gaussian, Multinomial, Poisson
 from sparsenam.smooth import fit
 from sparsenam.smooth.all_rows import AllRows, BlockProblem, BlockRows
 from sparsenam.smooth.design import Layout, ramps_of
-from sparsenam.smooth.engine import SmoothProblem, Steps, solve
+from sparsenam.smooth.engine import Steps, solve
 from sparsenam.smooth.fit import MemoryRows
 from sparsenam.tables.blocks import Block, MemoryBlocks, TargetColumns, blocks_of, sample_of
 from sparsenam.tables.parquet import arrow_blocks
@@ -33,7 +33,7 @@ def problem(family, rows=900):
         target = random.poisson(np.exp(score))[:, None].astype(float)
     elif family == "multinomial":
         target = (np.digitize(target[:, 0], [-0.5, 0.7])[:, None] == np.arange(3)).astype(float)
-    return SmoothProblem(x, target, random.uniform(0.5, 1.5, rows), FAMILIES[family])
+    return BlockProblem(x, target, random.uniform(0.5, 1.5, rows), FAMILIES[family])
 
 
 class Reader:

@@ -126,7 +126,7 @@ def test_a_fit_that_took_all_its_steps_is_resumed_to_the_same_bits(parts, tmp_pa
 def test_what_needs_all_rows_at_once_is_one_sentence(parts, table):
     source = parts["gaussian"]
     for settings, got in (
-        ({"pairs": 1}, "got pairs"),
+        ({"refit": False}, "got refit=False"),
         ({"shapes": {"a": "increasing"}}, "shapes"),
         ({"cv": [(np.arange(10), np.arange(10, 20))]}, "folds that are given"),
     ):
@@ -139,6 +139,15 @@ def test_what_needs_all_rows_at_once_is_one_sentence(parts, table):
         SNAMRegressor(random_state=0).fit(source, "y", groups=np.zeros(ROWS))
     with pytest.raises(InputError, match=r"a table that is not in memory: .* got survival times"):
         SNAMSurvival(random_state=0).fit(source, "y")
+
+
+def test_pairs_of_the_sample_are_kept_beside_mains_of_all_rows(table, parts):
+    pairs = [("a", "b"), ("a", "colour")]
+    files = fitted("gaussian", parts["gaussian"], pairs=pairs)
+    assert set(map(frozenset, files.interactions_)) == set(map(frozenset, pairs))
+    X = pa.Table.from_pandas(table[INPUTS], preserve_index=False)
+    memory = SNAMRegressor(random_state=0, n_alphas=6, pairs=pairs)
+    assert same_bits(files, memory.fit(X, table["y"].to_numpy(), sample_weight=table["w"].to_numpy()))
 
 
 def test_wrong_names_and_targets_are_one_sentence(parts, table, tmp_path):

@@ -1,5 +1,7 @@
 """Each family's gradient, link and best constant follow from its loss, in numpy and in torch alike."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
@@ -30,7 +32,7 @@ from sparsenam.families import (
     numeric_conjugate,
     robust_center_and_scale,
 )
-from sparsenam.families.base import increasing_root
+from sparsenam.families.base import Dispersion, increasing_root
 
 
 class LogCosh:
@@ -312,7 +314,19 @@ def test_dispersion_of_the_median_is_a_quarter_over_the_density():
     target = generator.normal(size=(50_000, 1))
     found = dispersion(Quantile(0.5), np.zeros_like(target), target, np.ones(50_000), 0.0)
     assert found == pytest.approx(0.25 * np.sqrt(2 * np.pi), rel=0.05)
-    assert dispersion(Poisson("fixed"), np.zeros_like(target), target**2, np.ones(50_000), 0.0) == 1.0
+    fixed = Poisson(dispersion="fixed")
+    assert dispersion(fixed, np.zeros_like(target), target**2, np.ones(50_000), 0.0) == 1.0
+
+
+@pytest.mark.parametrize("scale", [1.0, 4.0])
+def test_pooled_dispersion_of_counts_is_their_variance_over_their_mean(scale):
+    generator = np.random.default_rng(3)
+    scores = generator.uniform(-1.0, 2.0, size=(50_000, 1))
+    target = scale * generator.poisson(np.exp(scores) / scale)
+    found = dispersion(Poisson(), scores, target, np.ones(50_000), 0.0)
+    assert found == pytest.approx(scale, rel=0.05)
+    fewer = dispersion(Poisson(), scores, target, np.ones(50_000), 10_000.0)
+    assert fewer == pytest.approx(found / 0.8)
 
 
 @pytest.mark.parametrize("known", [0.1, 1.0, 3.0])
@@ -472,7 +486,7 @@ def test_capabilities_are_what_the_loss_shows(name):
     moved[:, 0] += 1.0
     others = family.gradient(moved, target)[:, 1:]
     assert family.couples_outputs == (not np.array_equal(others, family.gradient(scores, target)[:, 1:]))
-    assert family.dispersion in ("fixed", "pearson", "pooled", "empirical")
+    assert family.dispersion in get_args(Dispersion)
     assert family.first_family is None and family.estimated(scores, target, np.ones(5)) is not None
 
 

@@ -583,7 +583,7 @@ def test_without_pairs_nothing_is_said_of_them(fitted):
         (("--pair", "rooms,"), "--pair: expected two columns"),
         (("--pair", "rooms,rooms"), "pairs: expected two different columns"),
         (("--pair", "rooms,cellar"), "cellar"),
-        (("--heredity", "strong"), "heredity: expected its default 'none'"),
+        (("--pairs", "0", "--heredity", "strong"), "heredity: expected its default 'none'"),
         (("--pairs", "auto", "--heredity", "royal"), "heredity: expected"),
     ],
 )

@@ -186,8 +186,8 @@ def test_what_blocks_cannot_do_is_one_sentence(fitted, folder, tmp_path):
         (("fit", parts, "--target", "price", *out), "expected a column 'price'"),
         (("fit", parts, "--target", "y", "--event", "a", *out), "a table in blocks: expected regression, count or"),
         (
-            ("fit", parts, "--target", "y", "--pairs", "2", *out),
-            "expected a fit that reads its rows block by block, got pairs",
+            ("fit", parts, "--target", "y", "--shape", "a=increasing", *out),
+            "expected a fit that reads its rows block by block, got shapes",
         ),
         (("fit", parts, "--target", "y", "--test", "1", *out), "--test: expected a share"),
         (("fit", folder / "none*.parquet", "--target", "y", *out), "expected Parquet files, got none"),

@@ -224,7 +224,6 @@ def test_discoveries_that_cannot_be_are_not_read(damage):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pairs": "auto"}, r"rule=FDR\(…\): expected a fit of the discovered columns alone"),
         ({"refit": False}, r"rule=FDR\(…\): expected a fit of the discovered columns alone, got refit=False"),
         ({"max_features": 3}, "max_features: expected a rule that takes a point of the path"),
         ({"alpha": 0.1}, "rule: expected its default"),
@@ -233,6 +232,15 @@ def test_discoveries_that_cannot_be_are_not_read(damage):
 def test_what_would_not_keep_the_rate_is_refused(settings, message):
     with pytest.raises(InputError, match=message):
         SNAMRegressor(rule=FDR(0.1), **settings).fit(table(), target())
+
+
+@pytest.mark.parametrize("pairs", ["auto", [("a", "b"), ("a", "d"), ("c", "d")]])
+def test_pairs_are_of_discoveries_alone(pairs):
+    """Also where others act together, or are asked for: they are no discoveries."""
+    together = 1.5 * table().a * table().b + 1.5 * np.sign(table().c * table().d)
+    model = SNAMRegressor(rule=FDR(0.1), pairs=pairs, random_state=0).fit(table(), target() + together.to_numpy())
+    assert model.interactions_ == (("a", "b"),)
+    assert set(model.get_feature_names_out()) == set(model.fdr_.kept) == TRUE
 
 
 def test_random_features_refuse_the_rule():

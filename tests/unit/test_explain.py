@@ -26,7 +26,7 @@ from sparsenam import (
 from sparsenam.errors import ChoiceWarning, ConstantColumnWarning, InputError
 from sparsenam.explain import Explanation, LocalExplanation, TrainingSummary, explain_model
 from sparsenam.explain.local import describe_effect
-from sparsenam.fit.summary import density_of
+from sparsenam.fit.summary import Explained, density_of
 from sparsenam.selection import Evidence
 
 ROWS = 400
@@ -451,18 +451,16 @@ def doubtful(**more):
 def test_the_card_has_the_share_explained_and_the_notes_of_the_evidence(fitted):
     model, _ = fitted
     record = model.fit_
-    other = replace(record, summary=replace(record.summary, evidence=doubtful()))
-    explanation = explain_model(other, record.summary.data)
-    known = record.summary.explained
-    assert explanation.card["explained"] == {"share": known.share, "error": known.error, "by_pairs": None}
-    told = doubtful(gain=known.share, gain_error=known.error)  # the share is that of the model that is delivered
-    assert list(explanation.notes) == explanation.card["notes"] == told.notes()
-    assert len(explanation.notes) == 2
+    summary = replace(record.summary, evidence=doubtful(), explained=Explained(0.01, 0.02))
+    explanation = explain_model(replace(record, summary=summary), record.summary.data)
+    assert explanation.card["explained"] == {"share": 0.01, "error": 0.02, "by_pairs": None}
+    assert list(explanation.notes) == explanation.card["notes"] == doubtful().notes()
+    assert len(explanation.notes) == 3
     assert explanation.feature("income").kept_in == 0.4 and explanation.feature("city").kept_in is None
     assert Explanation.from_dict(json.loads(explanation.to_json())) == explanation
     text = str(explanation)
     assert all(f"note: {sentence}" in text for sentence in explanation.notes)
-    assert f"Explained in rows held out: {explanation.explained} of the loss." in text
+    assert "Explained in rows held out: 1.0 % ± 2.0 % of the loss." in text
     assert re.search(r"^  income .* 40 %$", text, re.MULTILINE) and "in folds" in text
     assert "dropped" in text and "noise" in text
 
@@ -472,8 +470,8 @@ def test_a_clear_choice_has_no_notes_and_its_columns_are_in_the_folds_too(fitted
     explanation, evidence = model.explain(), model.evidence_
     assert evidence.is_clear and evidence.agreement > 0.5
     assert {feature.name: feature.kept_in for feature in explanation.features} == evidence.kept_in
-    explained = explanation.card["explained"]  # left-out rows of the fit, beside folds of the choice
-    assert abs(explained["share"] - evidence.gain) < 0.01 and abs(explained["error"] - evidence.gain_error) < 0.01
+    known = {"share": evidence.gain, "error": evidence.gain_error, "by_pairs": None}
+    assert explanation.card["explained"] == known
     assert {record["feature"]: record["kept_in"] for record in explanation.to_records()}["noise"] is None
 
 
@@ -482,9 +480,11 @@ def test_a_given_alpha_leaves_no_evidence_and_nothing_to_note():
     model = fit_quietly(SNAMRegressor(alpha=0.05, random_state=0), table[["income", "noise"]], y)
     explanation = model.explain()
     assert model.evidence_ is None and model.summary_.evidence is None
-    assert explanation.explained is not None and explanation.notes == ()  # which rows left out tell
+    assert explanation.notes == ()
     assert all(feature.kept_in is None for feature in explanation.features)
     assert "folds" not in str(explanation)
+    # rows left out say what the model explains without any choice
+    assert f"Explained in rows held out: {explanation.explained} of the loss." in str(explanation)
 
 
 def test_doubts_are_about_chance_alone_and_notes_say_what_was_given_up_too():
@@ -510,7 +510,7 @@ def test_a_choice_that_may_be_chance_warns_at_the_line_that_calls_fit():
         model.fit(X, y)
     (warning,) = [found for found in caught if found.category is ChoiceWarning]
     assert warning.filename == __file__
-    assert str(warning.message) == " ".join([*model.fit_.judged.doubts(), "evidence_ has the figures."])
+    assert str(warning.message) == " ".join([*model.evidence_.doubts(), "evidence_ has the figures."])
     assert "All columns" not in str(warning.message)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 from sklearn.model_selection import GroupKFold, KFold
@@ -18,6 +19,7 @@ from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival
 from sparsenam.context import Clock, ResumeFile, StageResult
 from sparsenam.datasets import make_survival
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
+from sparsenam.families import Poisson, Tweedie
 from sparsenam.fit.plan import describe_setting
 from sparsenam.model import FittedCurve, keep_terms
 from sparsenam.networks import MLPBank
@@ -600,3 +602,24 @@ def test_a_steep_effect_on_amounts_is_kept(slope):
     model = SNAMRegressor(family="gamma", random_state=0).fit(X, y)
     assert model.get_support()[0]
     assert np.corrcoef(np.log(model.predict(X)), X[:, 0])[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("family", ["poisson", "gamma", Tweedie(1.5), Poisson(dispersion="fixed")])
+def test_an_exposure_that_is_the_same_in_every_row_changes_nothing(family):
+    """Its weights added up to the events also where the noise's scale was estimated for as many rows, and overfitted."""
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-1, 1, size=(200, 4))
+    mean = 3.0 * np.exp(np.sin(3 * X[:, 0]) + X[:, 1])
+    y = generator.gamma(4.0, mean / 4.0) if family == "gamma" else generator.poisson(mean).astype(float)
+    model = SNAMRegressor(family=family, alpha=0.0, random_state=0)
+    plain = clone(model).fit(X, y).predict(X)
+    np.testing.assert_allclose(2.0 * model.fit(X, y, exposure=np.full(200, 2.0)).predict(X), plain, rtol=1e-6)
+
+
+def test_a_column_may_be_absent_in_all_rows_that_a_fold_fits():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 3))
+    y = X[:, 0] + 0.5 * generator.normal(size=60)
+    X[30:, 1] = np.nan
+    halves = [(np.arange(30, 60), np.arange(30)), (np.arange(30), np.arange(30, 60))]
+    assert SNAMRegressor(cv=halves, random_state=0).fit(X, y).get_support()[0]

@@ -115,7 +115,7 @@ class AdditiveEstimator(FittedModel, ABC):
             found = fit(rows, plan, respond, context)
         self.fit_ = found
         vars(self).pop("_session", None)  # of an editable copy that is fitted anew
-        evidence = found.judged
+        evidence = found.evidence
         doubts = [] if evidence is None else evidence.doubts()
         if doubts:  # the level is that of whoever calls fit
             warnings.warn(" ".join([*doubts, "evidence_ has the figures."]), ChoiceWarning, stacklevel=4)

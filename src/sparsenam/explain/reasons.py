@@ -31,7 +31,7 @@ def column_asked(fit: Fit, column: int) -> object:
 
 def notes_of(fit: Fit) -> list[str]:
     """Return what to know before trusting the choice."""
-    evidence, found, bands = fit.judged, fit.discoveries, fit.bands
+    evidence, found, bands = fit.evidence, fit.discoveries, fit.bands
     notes = [] if fit.summary.cut_short is None else [fit.summary.cut_short]
     if fit.edits:
         changes = count_text(len(fit.edits), "change")

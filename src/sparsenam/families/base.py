@@ -93,11 +93,6 @@ class Family(Protocol):
     exposure_power: float | None = None
 
     @property
-    def counts_events(self) -> bool:
-        """Whether the weights of rows with exposures add up to their events, as φ is known."""
-        return self.exposure_power == 1.0 and self.dispersion == "fixed"
-
-    @property
     def first_family(self) -> Family | None:
         """The family of a first fit, from which `estimated` takes a parameter; None when all are known."""
         return None

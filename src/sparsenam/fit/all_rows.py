@@ -209,16 +209,15 @@ def _reader(
     """Return how blocks are read: as the sample was, with its units."""
     prepared, present = problem.prepared, sample.present
     exposure_unit = float(prepared.exposure_unit[0])
-    mean, family = 1.0, problem.family
-    power = family.exposure_power
+    mean, power = 1.0, problem.family.exposure_power
     weights = sample.weights[present] / sample.weight_unit
-    if sample.exposure is not None and power is not None and not family.counts_events:
+    if sample.exposure is not None and power is not None and problem.family.dispersion != "fixed":
         raised = weights * (exposure_unit * sample.exposure[present]) ** power
         mean = float(raised.sum() / weights.sum())
     return RowReader(
         encoder,
         table.read_target,
-        family,
+        problem.family,
         prepared.terms,
         prepared.scaling,
         prepared.target_scaling,

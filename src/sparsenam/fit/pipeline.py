@@ -139,12 +139,7 @@ class Fit:
 
     @property
     def evidence(self) -> Evidence | None:
-        """What held-out rows say about the choice."""
-        return self.summary.evidence
-
-    @property
-    def judged(self) -> Evidence | None:
-        """The evidence with the figures of the model itself, pairs included: what to say before trusting it."""
+        """What held-out rows say about the choice, with the figures of the model itself, pairs included."""
         evidence, known = self.summary.evidence, self.summary.explained
         if evidence is None or known is None:
             return evidence

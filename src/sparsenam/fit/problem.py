@@ -183,14 +183,13 @@ def family_problem(
     """Check the target and bring the sample to the scale on which the family is fitted."""
     measure = target_measure(family) if standardize else None
     family.range.check(sample.target, f"the {family.name} family")
-    power, counts_events = family.exposure_power, family.counts_events
     prepared = prepare(
         sample,
         standardize=standardize,
         limits=limits,
         measure_target=measure,
-        exposure_power=power,
-        counts_events=counts_events,
+        exposure_power=family.exposure_power,
+        counts_events=family.dispersion == "fixed",
     )
     return FamilyProblem(prepared, family, encoder.term_columns, encoder.names, sample.present)
 

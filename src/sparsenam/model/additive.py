@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sparsenam.codec import Count, Indices, Matrix, Vector
 from sparsenam.errors import InputError, RowError, describe
 from sparsenam.families import Family, StoredFamily, best_intercept
+from sparsenam.families.base import SMALLEST_FLOAT
 from sparsenam.model.curve import FittedCurve
 from sparsenam.model.networks import SubNetworks, n_weights
 from sparsenam.model.pairs import PairFunction
@@ -256,12 +257,15 @@ def finish(
 
 
 def means_of_present(outputs: NDArray[np.float64], x: Matrix, shares: Vector) -> Matrix:
-    """Return the mean of outputs (terms, rows, outputs) over the rows in which x (terms, rows) is not NaN."""
+    """Return the mean of outputs (terms, rows, outputs) over the rows in which x (terms, rows) is not NaN.
+
+    It is 0 of a term that is absent wherever a row counts, as it may be in the rows of a fold.
+    """
     present = ~np.isnan(x)
     if present.all():
         return np.einsum("jik,i->jk", outputs, shares)
     weights = present * shares
-    return np.einsum("jik,ji->jk", outputs, weights / weights.sum(axis=1, keepdims=True))
+    return np.einsum("jik,ji->jk", outputs, weights / np.maximum(weights.sum(axis=1, keepdims=True), SMALLEST_FLOAT))
 
 
 def keep_terms(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveModel:

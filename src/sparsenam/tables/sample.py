@@ -303,7 +303,7 @@ def prepare(
     With ``limits`` cells too far from all others are moved to where their column can still be told apart.
     ``measure_target`` gives center and scale (outputs,) of a target (rows, outputs) with weights (rows,); without
     it the target stays as it is. With an exposure E a family of ``exposure_power`` q sees y/E with weight E^q: the
-    same likelihood. Weights then add up to the rows, or to the events, which are what is known where φ is.
+    same likelihood. With ``counts_events`` these weights add up to the events, otherwise to what they did before.
     """
     present = sample.without_absent_rows()
     if limits:
@@ -413,6 +413,6 @@ def _by_exposure(sample: Sample, power: float | None, counts_events: bool) -> tu
     unit = total / float(sample.weights @ sample.exposure) if total > 0 else 1.0
     exposure = unit * sample.exposure
     weights = sample.weights * exposure**power
-    if not counts_events:
+    if not counts_events:  # a scale of the noise is estimated for as many rows as there are
         weights = weights * (sample.weights.sum() / weights.sum())
     return sample.target / exposure[:, None], weights, np.full_like(sample.target[0], unit)
