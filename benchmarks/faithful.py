@@ -51,7 +51,7 @@ def measure(name):
     """Return what the fit states of its columns and of all, and what is found anew."""
     task = split_of(name, 0).task
     model, _ = fitted(task.kind, task.X, task.y)
-    evidence, kept = model.evidence_, list(model.get_feature_names_out())
+    evidence, kept = model.summary_.evidence, list(model.get_feature_names_out())
     stated = {"chosen": 1.0 - evidence.gain}
     if evidence.behind_all is not None:
         stated["all"] = stated["chosen"] - evidence.behind_all

@@ -284,7 +284,7 @@ def _curve(fit: Fit, index: int, edges: Vector, kinks: Vector | None, shift: Vec
 
 
 def _card(fit: Fit, data: DataSummary) -> Plain:
-    certificate, curve, evidence = fit.certificate, fit.curve, fit.judged
+    certificate, curve, evidence = fit.certificate, fit.curve, fit.evidence
     scores = fit.summary.scores
     if scores is None and curve is not None and evidence is not None:
         without = float(curve.mean[0])
