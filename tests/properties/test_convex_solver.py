@@ -8,17 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convex_cases import OUTPUTS, family_of, grouped, objective, target_of
-from sparsenam.convex import (
-    Certificate,
-    GramCache,
-    alpha_max,
-    certify,
-    convex_path,
-    convex_problem,
-    grouped_design,
-)
 from sparsenam.convex import path as path_solver
-from sparsenam.convex.problem import sorted_dual_norm
+from sparsenam.convex.design import grouped_design
+from sparsenam.convex.path import alpha_max, convex_path
+from sparsenam.convex.problem import Certificate, certify, convex_problem, sorted_dual_norm
+from sparsenam.convex.squared import GramCache
 from sparsenam.errors import CertificateError, InputError
 from sparsenam.penalties import AdaptiveGroupLasso, GroupBridge, GroupElasticNet, GroupLasso, GroupSLOPE
 

@@ -12,7 +12,7 @@ from sparsenam.convex.design import FrozenFeatures, RampFeatures
 from sparsenam.convex.ramps import LevelColumns, Ramps, place_ramps
 from sparsenam.errors import InputError
 from sparsenam.model.additive import effects_of
-from sparsenam.networks import build_bank, initial_parameters
+from sparsenam.networks.bank import build_bank, initial_parameters
 from sparsenam.tables import prepare
 from sparsenam.tables.sample import Sample
 

@@ -14,7 +14,7 @@ from sparsenam.model import AdditiveModel, FittedCurve, keep_terms
 from sparsenam.model.additive import in_units
 from sparsenam.model.curve import Search
 from sparsenam.model.networks import SubNetworks, network_functions
-from sparsenam.networks import MLPBank
+from sparsenam.networks.bank import MLPBank
 from sparsenam.tables import Scaling
 
 PIECEWISE = [

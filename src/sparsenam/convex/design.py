@@ -19,7 +19,7 @@ from scipy.linalg import block_diag
 from sparsenam.convex.ramps import Hinges, Indices, LevelColumns, Ramps, place_ramps
 from sparsenam.model.additive import Functions
 from sparsenam.model.networks import network_functions
-from sparsenam.networks import MLPBank
+from sparsenam.networks.bank import MLPBank
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.sample import Grouping, Matrix
 

@@ -24,7 +24,7 @@ from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit, applied, column_curves, terms_of
 from sparsenam.model.networks import SubNetworks
 from sparsenam.model.pairs import PairFunction
-from sparsenam.networks import ACTIVATION_NAMES, MLPBank
+from sparsenam.networks.bank import ACTIVATION_NAMES, MLPBank
 from sparsenam.penalties import as_penalty
 from sparsenam.selection import RULES
 from sparsenam.selection.curve import StoredCurve, rule_name

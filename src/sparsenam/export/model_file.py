@@ -31,7 +31,7 @@ from sparsenam.files import said_by, write_atomically
 from sparsenam.fit.pipeline import Fit
 from sparsenam.model import AdditiveModel
 from sparsenam.model.networks import SubNetworks
-from sparsenam.networks import MLPBank
+from sparsenam.networks.bank import MLPBank
 from sparsenam.selection.curve import StoredCurve
 from sparsenam.text import Task
 

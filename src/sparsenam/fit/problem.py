@@ -16,7 +16,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.families.base import robust_center_and_scale
 from sparsenam.model import AdditiveModel, finish
-from sparsenam.networks import MLPBank, build_bank, initial_parameters
+from sparsenam.networks.bank import MLPBank, build_bank, initial_parameters
 from sparsenam.penalties import Penalty
 from sparsenam.selection.choose import (
     Choice,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Indices, Matrix, Vector, Via
 from sparsenam.model.curve import FittedCurve
-from sparsenam.networks import MLPBank, SubnetBank, outputs_of
+from sparsenam.networks.bank import MLPBank, SubnetBank, outputs_of
 from sparsenam.tables import Scaling
 
 FAR = 1e12  # standard deviations; a kink beyond belongs to a unit that is constant for every real input

@@ -405,7 +405,9 @@ def with_first_fit(task: ConvexTask, run: Callable[[ConvexTask], Chosen]) -> Cho
     return run(replace(task.with_penalty(penalty.adapted_to(norms)), adapted=True))
 
 
-def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, refit: Refit | None, context: Context) -> ValidatedPath:
+def _walk(
+    task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, refit: Refit | None, context: Context
+) -> ValidatedPath:
     """Walk with all folds at once until the held-out loss has clearly turned, and compare the fits of a few supports.
 
     The walk is given at least as long as what came before it, and goes on until it keeps a group: on a large table the

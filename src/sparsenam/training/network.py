@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from sparsenam.codec import Bounds, Count, Positive, Size
 from sparsenam.errors import InputError, MissingTorchError, check_number, check_whole, check_word, describe
-from sparsenam.networks import Hidden, check_hidden
+from sparsenam.networks.bank import Hidden, check_hidden
 from sparsenam.penalties import Penalty
 from sparsenam.training.solvers import SOLVERS, Schedule, Solver, as_schedule
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.families import Family
-from sparsenam.networks import Dropout, SubnetBank
+from sparsenam.networks.bank import Dropout, SubnetBank
 from sparsenam.networks.stacked import UnitFunctions
 from sparsenam.penalties import Penalty, WeightedLasso
 from sparsenam.training.network import Regularizers

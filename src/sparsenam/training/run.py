@@ -18,7 +18,7 @@ from sparsenam.context import Context
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.families.custom import CustomFamily, evaluated, trial_rows
-from sparsenam.networks import SubnetBank
+from sparsenam.networks.bank import SubnetBank
 from sparsenam.networks.stacked import UnitFunctions
 from sparsenam.penalties import Penalty
 from sparsenam.tables import PreparedSample
