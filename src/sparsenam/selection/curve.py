@@ -150,8 +150,6 @@ class CVCurve:
         Such points have the same losses: which of them is taken is decided by order, not by rounding.
     n_columns
         The number of columns to choose from.
-    null_loss
-        Mean loss of the model without any column, where the first point is not that one.
     """
 
     alphas: Vector
@@ -160,7 +158,6 @@ class CVCurve:
     weights: Vector
     same_as: NDArray[np.intp]
     n_columns: int
-    null_loss: float | None = None
 
     @property
     def mean(self) -> Vector:
