@@ -25,13 +25,6 @@ def constant_columns(variances: Array, moments: Array, precision: np.dtype[np.fl
     return variances <= ROUNDING_MULTIPLE * float(np.finfo(precision).eps) * moments
 
 
-def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
-    """Return one over the top eigenvalue of the diagonal blocks ``first`` … , shape (n_groups, batches)."""
-    slices = [slice(group * width, (group + 1) * width) for group in range(first, first + n_groups)]
-    top = np.linalg.eigvalsh(np.stack([hessian[:, rows, rows] for rows in slices]))[..., -1]
-    return 1.0 / np.maximum(top, SMALLEST_CURVATURE)
-
-
 def descend(
     hessian: Array,
     inverse: Array,
@@ -224,9 +217,9 @@ class GramCache:
         old, self.hessian = self.hessian, np.empty((len(block), self.size, self.size))
         self.hessian[:, :start, :start], self.hessian[:, start:] = old, block
         self.hessian[:, :start, start:] = block[:, :, :start].transpose(0, 2, 1)
-        self.inverse = np.concatenate(
-            [self.inverse, inverse_curvatures(self.hessian, groups.size, design.width, known)]
-        )
+        slices = [slice(first, first + design.width) for first in range(start, self.size, design.width)]
+        top = np.linalg.eigvalsh(np.stack([self.hessian[:, rows, rows] for rows in slices]))[..., -1]
+        self.inverse = np.concatenate([self.inverse, 1.0 / np.maximum(top, SMALLEST_CURVATURE)])
 
 
 SQUARED_SWEEPS = 500

@@ -248,7 +248,9 @@ def kept_in_halves(
     while len(found) < len(halves) and not (found and out_of_time()):
         some = halves[len(found) : len(found) + at_once]
         if in_batches:
-            found += _kept_in_batches(task, some, alpha)
+            weights = task.prepared.weights
+            several = task.problem(np.vstack([weights[None], weights * some]))  # all rows come first
+            found += [task.columns(support) for support in _solved(several, task.penalty, alpha).supports[1:]]
         else:
             found += [_kept_alone(question, problem.counted, half, alpha, context) for half in some]
         context.progress.report("halves", len(found), len(halves))
@@ -280,13 +282,6 @@ def complementary_halves(
             got = f"{rows} rows with values too rare for that"
             raise InputError(describe("stability", expected, got, "give more rows"))
     return np.array(found)
-
-
-def _kept_in_batches(task: ConvexTask, halves: Mask, alpha: float) -> list[Indices]:
-    """Return the columns that some halves (halves, rows) keep: batches of one problem, after all rows."""
-    weights = task.prepared.weights
-    problem = task.problem(np.vstack([weights[None], weights * halves]))
-    return [task.columns(support) for support in _solved(problem, task.penalty, alpha).supports[1:]]
 
 
 def _kept_alone(question: Question, counted: Mask, half: Mask, alpha: float, context: Context) -> Indices:

@@ -266,6 +266,7 @@ def _assembled(
     """Return the fit as a model in which a pair holds nothing that either of its terms explains alone."""
     prepared = problem.prepared
     outputs, unit = fit.intercept.size, prepared.target_scaling.scale
+    center, scale = prepared.scaling.center, prepared.scaling.scale
     intercept = fit.intercept.copy()
     shapes = dict(held)
     for place, curve, mean in zip(mains, fit.mains.functions(), fit.mains.mean_effects, strict=True):
@@ -278,18 +279,12 @@ def _assembled(
             known = shapes.get(place)
             alone = FittedCurve.level_beyond(knots, margin[:-1], margin[-1])
             shapes[place] = alone if known is None else with_margin(known, knots, margin)
-        pure.append(_rescaled(split.pair, prepared, places, unit))
+        first, second = (center[place] + scale[place] * each for place, each in zip(places, pair.knots, strict=True))
+        terms = int(prepared.terms[places[0]]), int(prepared.terms[places[1]])  # from scaled terms to encoded ones
+        pure.append(PairFunction(terms, (first, second), split.pair.values * unit, pair.weights))
     ordered = tuple(shapes[place] for place in range(prepared.terms.size))
     finished = finish(prepared, problem.family, ordered, intercept, pairs=pure)
     offset = np.zeros((prepared.weights.size, outputs))
     offset[prepared.weights > 0] = fit.offset
     evidence = SmoothEvidence(problem, fit.mains, mains, offset, fit.spreads)
     return Fitted(finished.model, finished.norms(), smooth=evidence, freedom=fit.freedom)
-
-
-def _rescaled(pair: PairFunction, prepared: PreparedSample, places: tuple[int, int], unit: Vector) -> PairFunction:
-    """Return a pair of scaled terms as one of encoded terms and in the units of the linear predictor."""
-    center, scale = prepared.scaling.center, prepared.scaling.scale
-    first, second = (center[place] + scale[place] * knots for place, knots in zip(places, pair.knots, strict=True))
-    terms = (int(prepared.terms[places[0]]), int(prepared.terms[places[1]]))
-    return PairFunction(terms, (first, second), pair.values * unit, pair.weights)

@@ -217,7 +217,9 @@ def proximal_step(problem: Problem, theta: Tensor, step: Tensor | float) -> Tens
     if isinstance(step, Tensor) and step.shape[1] > 1:
         shrunk = _shrink_in_metric(problem, theta[:, columns], step[:, columns])
     else:
-        shrunk = _shrink_rows(problem, theta, step)
+        norms, steps = problem.norms(theta), np.ones(problem.n_terms)
+        steps[problem.terms] = step[:, 0].double().cpu().numpy() if isinstance(step, Tensor) else step
+        shrunk = with_norms(problem, theta, norms, problem.penalty.shrink(norms, problem.alpha, steps))
     if shrunk.shape == theta.shape:
         return shrunk
     result = theta.clone()
@@ -230,12 +232,6 @@ def with_norms(problem: Problem, theta: Tensor, norms: NDArray[np.float64], want
     rows = theta[:, problem.group]
     factors = np.divide(wanted, norms, out=np.zeros_like(norms), where=norms > 0)[problem.terms]
     return rows * torch.as_tensor(factors, dtype=rows.dtype, device=rows.device)[:, None]
-
-
-def _shrink_rows(problem: Problem, theta: Tensor, step: Tensor | float) -> Tensor:
-    norms, steps = problem.norms(theta), np.ones(problem.n_terms)
-    steps[problem.terms] = step[:, 0].double().cpu().numpy() if isinstance(step, Tensor) else step
-    return with_norms(problem, theta, norms, problem.penalty.shrink(norms, problem.alpha, steps))
 
 
 def _shrink_in_metric(problem: Problem, rows: Tensor, steps: Tensor) -> Tensor:
