@@ -205,7 +205,15 @@ def read_shapes(shapes: Mapping[ColumnName, str]) -> dict[ColumnName, Shape]:
 
 def identity_of(prepared: PreparedSample, seed: int, settings: Mapping[str, object]) -> str:
     """Return a digest of the data, the seed and the settings that decide the numbers, to know a resume file by."""
-    digest = hashlib.sha256(f"{_describe_settings(settings)} {seed} {prepared.names}".encode())
+    network = settings.get("network")
+    deciding = {name: value for name, value in settings.items() if name not in (*NEUTRAL, "network")}
+    if isinstance(network, Network):
+        neutral = set[str](NEUTRAL_OF_NETWORK)
+        if network.schedule == "constant":  # other schedules depend on where the last epoch is
+            neutral.add("max_epochs")
+        trained = network.get_params(deep=False)
+        deciding |= {f"network__{name}": value for name, value in trained.items() if name not in neutral}
+    digest = hashlib.sha256(f"{describe_setting(deciding)} {seed} {prepared.names}".encode())
     for array in (prepared.x, prepared.target, prepared.weights):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
@@ -249,19 +257,6 @@ def _describe_object(value: object) -> str:
     else:
         state = vars(value) if hasattr(value, "__dict__") else ""
     return f"{type(value).__qualname__} {getattr(value, '__name__', '')}{describe_setting(state)}"
-
-
-def _describe_settings(settings: Mapping[str, object]) -> str:
-    """Return a text of the settings that decide the numbers of a fit."""
-    network = settings.get("network")
-    deciding = {name: value for name, value in settings.items() if name not in (*NEUTRAL, "network")}
-    if isinstance(network, Network):
-        neutral = set[str](NEUTRAL_OF_NETWORK)
-        if network.schedule == "constant":  # other schedules depend on where the last epoch is
-            neutral.add("max_epochs")
-        trained = network.get_params(deep=False)
-        deciding |= {f"network__{name}": value for name, value in trained.items() if name not in neutral}
-    return describe_setting(deciding)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -150,6 +150,7 @@ def summarize_training(
     ``prepared``, the sample on the scale of the fit, names the terms that vary and those equal to others. ``encoded``
     are the terms of the training rows, shape (rows, terms); rows of weight 0 do not count.
     """
+    torch = None if model.weights is None else sys.modules.get("torch")  # loaded after a network was trained
     return TrainingSummary(
         data=summarize_data(encoder, model, encoded, weights),
         path=path,
@@ -158,7 +159,7 @@ def summarize_training(
         evidence=evidence,
         seconds=0.0,
         created=datetime.now(UTC).date().isoformat(),
-        versions=dict(_versions()) | ({} if model.weights is None else _torch_version()),
+        versions=dict(_versions()) | ({} if torch is None else {"torch": str(torch.__version__)}),
     )
 
 
@@ -286,12 +287,6 @@ def _versions() -> tuple[tuple[str, str], ...]:
     modules = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn}
     found = {name: str(module.__version__) for name, module in modules.items()}
     return tuple({"python": platform.python_version(), "sparsenam": version("sparsenam"), **found}.items())
-
-
-def _torch_version() -> dict[str, str]:
-    """Return the version of PyTorch where it is loaded, as it is after a network was trained."""
-    torch = sys.modules.get("torch")
-    return {} if torch is None else {"torch": str(torch.__version__)}
 
 
 def _column_summary(

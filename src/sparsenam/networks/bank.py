@@ -145,11 +145,6 @@ class MLPBank:
         """Whether the first layer computes eʷ(x - b)."""
         return self.activation == "exu" and len(self.hidden) > 0
 
-    @property
-    def piecewise_linear(self) -> bool:
-        """Whether every sub-network is a piecewise linear function of its input."""
-        return all(activation in PIECEWISE_LINEAR for activation in self.activations)
-
     def tensors(self, theta: Array) -> list[Array]:
         """Return the layers' tensors as views of θ, each of shape (terms, in, out)."""
         views: list[Array] = []

@@ -389,20 +389,17 @@ def _fit_order(column: Column, cells: Cells) -> Column:
     return replace(column, levels=tuple(keys))
 
 
-def _is_identifier(cells: Cells, wanted: Wanted | None, n_levels: int, n_cells: int) -> bool:
-    if wanted is None and cells.stored == "text" and n_cells >= FEWEST_TEXT_CELLS and n_levels > DIFFERENT * n_cells:
-        return True
-    declared = wanted is not None or cells.stored != "text"
-    return n_levels > MOST_LEVELS or (declared and n_levels > max(MANY_LEVELS, n_cells / 2))
-
-
 def _fit_category(column: Column, cells: Cells, max_levels: int, wanted: Wanted | None) -> Column:
     codes, keys = as_levels(cells)
     counts = np.bincount(codes[codes >= 0], minlength=len(keys))
     frequency = dict(zip(keys, counts.tolist(), strict=True))
     ranked = sorted((key for key in keys if frequency[key]), key=lambda key: (-frequency[key], key))
     n_cells = int(counts.sum())
-    if _is_identifier(cells, wanted, len(ranked), n_cells):
+    is_text = wanted is None and cells.stored == "text"
+    many = max(MANY_LEVELS, n_cells / 2)
+    if is_text:
+        many = DIFFERENT * n_cells if n_cells >= FEWEST_TEXT_CELLS else MOST_LEVELS
+    if len(ranked) > min(many, MOST_LEVELS):  # an identifier
         if wanted is None:
             return replace(column, varies=False, levels=(ALL_DIFFERENT,), different=(len(ranked), n_cells))
         got = f"{len(ranked)} levels in {n_cells} cells, which looks like an identifier"

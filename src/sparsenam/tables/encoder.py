@@ -17,7 +17,6 @@ from sparsenam.tables.columns import (
     Cells,
     Column,
     Reading,
-    Wanted,
     check_feature_types,
     fit_column,
     read_column,
@@ -78,7 +77,10 @@ class TableEncoder:
             max_levels = SPLIT_LEVELS if split_levels else LEVELS
         frame = read_table(X, estimator_name=estimator_name, least_rows=2)
         wanted = check_feature_types(feature_types, frame.names, named=frame.named)
-        columns = _with_missing_terms(_fitted_columns(frame, wanted, max_levels), frame)
+        texts = [cells.values for cells in frame.columns if cells.stored == "text"]
+        has_commas = bool(texts) and prefers_comma(texts)
+        fitted = [fit_column(cells, wanted.get(cells.name), max_levels, has_commas) for cells in frame.columns]
+        columns = _with_missing_terms(fitted, frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
         if any(column.doubt or not column.varies for column in columns):
             for warning in column_warnings(columns, among):
@@ -207,12 +209,6 @@ class TableEncoder:
         ]
         strange = tuple(count - seen for count, seen in zip(given, known, strict=True))
         return News(unseen, tuple(bool(reading.missing.any()) for reading in readings), strange, tuple(known))
-
-
-def _fitted_columns(frame: Frame, wanted: Mapping[str, Wanted], max_levels: int) -> list[Column]:
-    texts = [cells.values for cells in frame.columns if cells.stored == "text"]
-    has_commas = bool(texts) and prefers_comma(texts)
-    return [fit_column(cells, wanted.get(cells.name), max_levels, has_commas) for cells in frame.columns]
 
 
 def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
