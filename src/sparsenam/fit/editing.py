@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sparsenam.codec import Vector
 from sparsenam.errors import InputError, describe, nearest
 from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import GivenRows
@@ -30,7 +31,6 @@ from sparsenam.tables.encoder import ColumnName
 from sparsenam.tables.text import listed
 from sparsenam.text import count_text
 
-Vector = NDArray[np.float64]
 NewCurves = Callable[[EditedColumn], tuple[Curves, str]]  # from a column to its curves after an edit, and to words
 UNKNOWN = "unknown"
 LONGEST_REASON = 2000  # characters of a reason or a name

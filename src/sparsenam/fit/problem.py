@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Indices, Vector
 from sparsenam.context import Context
 from sparsenam.convex.design import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.path import TOLERANCE
@@ -38,8 +39,6 @@ from sparsenam.tables.sample import mean_and_deviation
 from sparsenam.training import History, Network
 from sparsenam.training.rows import TrainingBlocks
 
-Vector = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 FeatureKind = Literal["ramps", "hinges", "random"]
 

@@ -17,7 +17,7 @@ import scipy
 import sklearn
 from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Count, MaybeNaN, Numbers, Size, to_plain, unpack
+from sparsenam.codec import Bounds, Count, Matrix, MaybeNaN, Numbers, Size, Vector, to_plain, unpack
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import Evidence
@@ -25,8 +25,6 @@ from sparsenam.selection.task import PathSummary
 from sparsenam.tables import PreparedSample, TableEncoder, Term
 from sparsenam.tables.columns import Cells
 
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Preliminary = Literal["while", "after"]
 SUMMARY_ROWS_AT_ONCE = 65_536

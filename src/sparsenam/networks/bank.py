@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from sparsenam.codec import Array as StoredArray
-from sparsenam.codec import Bounds, Count, is_sequence
+from sparsenam.codec import Bounds, Count, Vector, is_sequence
 from sparsenam.context import Streams
 from sparsenam.errors import InputError, check_word, describe
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Array = TypeVar("Array", bound=Any)  # numpy or torch
-Vector = NDArray[np.float64]
 
 WIDEST_LAYER = 1 << 24  # of a layer in a file
 Width = Annotated[int, Bounds(1, WIDEST_LAYER)]

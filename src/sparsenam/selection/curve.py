@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, check_cv
 
-from sparsenam.codec import Bounds, Count, Size
+from sparsenam.codec import Bounds, Count, Indices, Size, Vector
 from sparsenam.errors import InputError, check_number, check_word, describe, nearest
 
-Indices = NDArray[np.intp]
 Splits = list[tuple[Indices, Indices]]
 CrossValidator: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]
 
@@ -114,7 +113,6 @@ def held_out_counts(splits: Splits, n_rows: int) -> NDArray[np.intp]:
 
 RuleName = Literal["compact", "one_se", "best"]
 Method = Literal["auto", "knockoffs", "split"]
-Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 # Standard errors. With ½ at least, the loss of 77 real tables is 0.1 % higher and 0.3 more features are kept

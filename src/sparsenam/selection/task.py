@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.codec import Size
+from sparsenam.codec import Indices, Size, Vector
 from sparsenam.convex.design import (
     FREEDOM,
     FrozenFeatures,
@@ -131,8 +131,6 @@ def path_summary(path: RegularizationPath) -> PathSummary | None:
     return PathSummary(tuple(path.alphas.tolist()), tuple(names), tuple(map(tuple, norms.tolist())))
 
 
-Vector = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Norm = Literal["function", "parameters"]
 
 WIDE = 10_000_000  # numbers above which the design is kept in single precision

@@ -17,7 +17,7 @@ from scipy.linalg import eigh, lapack
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from sparsenam.codec import Array, Count, Matrix, MaybeNaN, Vector
+from sparsenam.codec import Array, Count, Indices, Matrix, MaybeNaN, Vector
 from sparsenam.context import Context
 from sparsenam.convex.ramps import GHOSTS
 from sparsenam.families import Family
@@ -31,7 +31,6 @@ from sparsenam.smooth.engine import SecondOrder, SmoothFit, SmoothProblem
 from sparsenam.smooth.fit import MemoryRows
 from sparsenam.smooth.grid import PairSpread
 
-Indices = NDArray[np.intp]
 Verdict = Literal["shown", "approximate", "refused"]
 Caveat = Literal["none", "another fit", "no likelihood", "few rows", "shared curvature"]
 
