@@ -15,7 +15,7 @@ from sparsenam.model.additive import in_units
 from sparsenam.model.curve import Search
 from sparsenam.model.networks import SubNetworks, network_functions
 from sparsenam.networks.bank import MLPBank
-from sparsenam.tables import Scaling
+from sparsenam.tables.sample import Scaling
 
 PIECEWISE = [
     ("relu", ()),

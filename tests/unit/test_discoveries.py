@@ -34,7 +34,7 @@ from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import FDR
 from sparsenam.selection.task import ConvexTask
-from sparsenam.tables import Sample, prepare
+from sparsenam.tables.sample import Sample, prepare
 
 ROWS = 240
 TRUE = {"a", "b"}

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Vector
 from sparsenam.errors import InputError, describe
-from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import from_array, read_series
 from sparsenam.tables.columns import Cells, Column, Reading, fit_column, read_column
-from sparsenam.tables.encoder import LEVELS, column_index
+from sparsenam.tables.encoder import LEVELS, TableEncoder, column_index
 from sparsenam.tables.frame import read_table
 from sparsenam.tables.text import date_key, listed
 from sparsenam.text import number_text

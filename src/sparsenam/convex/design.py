@@ -20,8 +20,7 @@ from sparsenam.convex.ramps import Hinges, Indices, LevelColumns, Ramps, place_r
 from sparsenam.model.additive import Functions
 from sparsenam.model.networks import network_functions
 from sparsenam.networks.bank import MLPBank
-from sparsenam.tables import PreparedSample
-from sparsenam.tables.sample import Grouping, Matrix
+from sparsenam.tables.sample import Grouping, Matrix, PreparedSample
 
 Array: TypeAlias = NDArray[np.float64]
 Floats: TypeAlias = NDArray[np.floating]

@@ -25,7 +25,7 @@ from sparsenam.selection import FDR
 from sparsenam.selection.choose import Choice
 from sparsenam.selection.curve import Indices, Mask, Vector
 from sparsenam.selection.task import ConvexTask
-from sparsenam.tables import PreparedSample
+from sparsenam.tables.sample import PreparedSample
 from sparsenam.text import FINDINGS_SHOWN, Finding, FindingTable, Found, count_text
 
 Test = Literal["knockoffs", "split"]

@@ -23,8 +23,7 @@ from sparsenam.codec import Matrix, Vector
 from sparsenam.convex.path import convex_path
 from sparsenam.selection.choose import PATH_TOL
 from sparsenam.selection.task import ConvexTask, Indices
-from sparsenam.tables import PreparedSample
-from sparsenam.tables.sample import Grouping
+from sparsenam.tables.sample import Grouping, PreparedSample
 
 Ranks = NDArray[np.intp]
 Construction = Literal["gaussian copula", "elliptical copula", "sequential"]

@@ -28,9 +28,9 @@ from sparsenam.networks.bank import ACTIVATION_NAMES, MLPBank
 from sparsenam.penalties import as_penalty
 from sparsenam.selection import RULES
 from sparsenam.selection.curve import StoredCurve, rule_name
-from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import FIRST_DAY, LAST_DAY
 from sparsenam.tables.columns import Column
+from sparsenam.tables.encoder import TableEncoder
 from sparsenam.text import Task
 from sparsenam.training import Network
 from sparsenam.uncertainty.bands import LEVELS, Bands

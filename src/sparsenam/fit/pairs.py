@@ -21,8 +21,8 @@ from sparsenam.selection.curve import FDR, among
 from sparsenam.selection.pairs import PairTask, choose_pairs, screen
 from sparsenam.smooth.engine import LIGHTEST, SmoothFit, SmoothProblem
 from sparsenam.smooth.pairs import MOST_MEGABYTES, PairFit, fit_pairs, least_megabytes
-from sparsenam.tables import PreparedSample, TableEncoder
-from sparsenam.tables.encoder import ColumnName, column_index
+from sparsenam.tables.encoder import ColumnName, TableEncoder, column_index
+from sparsenam.tables.sample import PreparedSample
 
 if TYPE_CHECKING:
     from sparsenam.fit.plan import Plan, Splitter  # which reads the types of settings from here

@@ -32,7 +32,7 @@ from sparsenam.selection import FDR, CVCurve, Evidence, RegularizationPath
 from sparsenam.selection.choose import Choice
 from sparsenam.selection.curve import StoredCurve
 from sparsenam.selection.task import by_column, path_summary, substitutes_of, twins_of
-from sparsenam.tables import TableEncoder
+from sparsenam.tables.encoder import TableEncoder
 from sparsenam.tables.prediction import encode_in_parts, few_terms
 from sparsenam.text import Task, output_names, score_units
 from sparsenam.training import History

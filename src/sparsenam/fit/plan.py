@@ -42,9 +42,9 @@ from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import FDR, CrossValidator, splits_of
 from sparsenam.selection.task import ConvexTask, Norm
 from sparsenam.smooth.constraints import Shape, read_shape
-from sparsenam.tables import PreparedSample, Sample, TableEncoder, check_target_not_inside
-from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
-from sparsenam.tables.frame import read_table
+from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, TableEncoder, grouping_of
+from sparsenam.tables.frame import check_target_not_inside, read_table
+from sparsenam.tables.sample import PreparedSample, Sample
 from sparsenam.training import Network
 
 DEFAULT_FOLDS = 5

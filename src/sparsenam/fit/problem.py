@@ -33,9 +33,8 @@ from sparsenam.smooth.constraints import Shape
 from sparsenam.smooth.engine import SmoothFit
 from sparsenam.smooth.fit import smooth_fit
 from sparsenam.smooth.grid import PairSpread
-from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
-from sparsenam.tables.encoder import ColumnName, column_index
-from sparsenam.tables.sample import mean_and_deviation
+from sparsenam.tables.encoder import ColumnName, TableEncoder, column_index
+from sparsenam.tables.sample import PreparedSample, Sample, mean_and_deviation, prepare
 from sparsenam.training import History, Network
 from sparsenam.training.rows import TrainingBlocks
 

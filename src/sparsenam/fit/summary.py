@@ -22,8 +22,9 @@ from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import Evidence
 from sparsenam.selection.task import PathSummary
-from sparsenam.tables import PreparedSample, TableEncoder, Term
 from sparsenam.tables.columns import Cells
+from sparsenam.tables.encoder import TableEncoder, Term
+from sparsenam.tables.sample import PreparedSample
 
 Mask = NDArray[np.bool_]
 Preliminary = Literal["while", "after"]

@@ -16,7 +16,7 @@ from sparsenam.families import Family, StoredFamily, best_intercept
 from sparsenam.model.curve import FittedCurve
 from sparsenam.model.networks import SubNetworks, n_weights
 from sparsenam.model.pairs import PairFunction
-from sparsenam.tables import PreparedSample, Scaling
+from sparsenam.tables.sample import PreparedSample, Scaling
 
 Functions = tuple[FittedCurve, ...] | SubNetworks
 Numbers = list[float]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparsenam.codec import Indices, Matrix, Vector, Via
 from sparsenam.model.curve import FittedCurve
 from sparsenam.networks.bank import PIECEWISE_LINEAR, MLPBank, SubnetBank, outputs_of
-from sparsenam.tables import Scaling
+from sparsenam.tables.sample import Scaling
 
 FAR = 1e12  # standard deviations; a kink beyond belongs to a unit that is constant for every real input
 KINK_DISTANCE = 1e-12  # of the unit: kinks so close are one, unless the effect jumps between them

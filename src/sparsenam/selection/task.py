@@ -30,7 +30,8 @@ from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import effects_of, in_units
 from sparsenam.model.networks import n_weights
 from sparsenam.penalties import Penalty, WeightedLasso, restrict, spread, weighted
-from sparsenam.tables import PreparedSample, TableEncoder
+from sparsenam.tables.encoder import TableEncoder
+from sparsenam.tables.sample import PreparedSample
 
 
 @dataclass(frozen=True, slots=True, eq=False)
