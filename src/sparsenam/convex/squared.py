@@ -50,7 +50,9 @@ def descend(
     (tol, most_sweeps), pulls = until, pull.reshape(theta.shape)
     bars, decay = thresholds.T * inverse, 1.0 / (1.0 + ridge * inverse)
     width = theta.shape[3]
-    solvers = {k: _block_inverse(hessian, k, width, ridge) for k in groups if thresholds[0, k] == 0.0}
+    free = {k: slice(k * width, (k + 1) * width) for k in groups if thresholds[0, k] == 0.0}
+    blocks = {k: hessian[:, rows, rows] + ridge * np.eye(width) for k, rows in free.items()}
+    solvers = {k: np.linalg.pinv(block, rcond=1e-9, hermitian=True) for k, block in blocks.items()}
     visiting, everything = groups, True
     for _ in range(most_sweeps):
         largest = 0.0
@@ -89,12 +91,6 @@ def _take(hessian: Array, theta: Array, pull: Array, k: int, step: Array, invers
         theta[:, :, k] += step
         pull -= np.matmul(step, hessian[:, k * width : (k + 1) * width, : count * width])
     return gain
-
-
-def _block_inverse(hessian: Array, k: int, width: int, ridge: float) -> Array:
-    rows = slice(k * width, (k + 1) * width)
-    block = hessian[:, rows, rows] + ridge * np.eye(width)
-    return np.linalg.pinv(block, rcond=1e-9, hermitian=True).astype(np.float64, copy=False)
 
 
 class BatchSums:

@@ -317,14 +317,6 @@ SPREAD_ROUNDING = 1e-13  # a column whose spread is below this share of its size
 HUGE = 1e300  # in size
 
 
-def _require_size(name: str, numbers: Vector) -> None:
-    """Raise for numbers whose differences and sums would leave the range of float64."""
-    huge = np.abs(numbers) > HUGE
-    if huge.any():
-        remedy = "leave these cells empty, or divide the column by a power of ten"
-        raise cell_error(name, huge, f"numbers of at most {HUGE:g} in size", f"{numbers[huge][0]:g}", remedy)
-
-
 def _require_finite(name: str, numbers: Vector) -> None:
     infinite = np.isinf(numbers)
     if infinite.any():
@@ -355,9 +347,14 @@ def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, prefers_com
         column = replace(column, n_missing=int(missing.sum()), markers=cells.markers)
     if column.kind in ("number", "date"):
         numbers = as_numbers(cells, column.unit, column.writing)
-        _require_size(cells.name, numbers)
-        value = _single_value(numbers)
-        return column if value is None else _constant(column, f"{value:g}")
+        huge = np.abs(numbers) > HUGE  # whose differences and sums would leave the range of float64
+        if huge.any():
+            remedy = "leave these cells empty, or divide the column by a power of ten"
+            raise cell_error(cells.name, huge, f"numbers of at most {HUGE:g} in size", f"{numbers[huge][0]:g}", remedy)
+        low, high = float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers))
+        # halves, since the spread of huge numbers of both signs is no finite number
+        is_single = high / 2 - low / 2 <= SPREAD_ROUNDING * max(abs(low), abs(high)) / 2
+        return _constant(column, f"{low:g}") if is_single else column
     if column.kind == "ordered":
         return _fit_order(column, cells)
     return _fit_category(column, cells, max_levels, wanted)
@@ -420,13 +417,6 @@ def _fit_category(column: Column, cells: Cells, max_levels: int, wanted: Wanted 
         remedy = "group its levels first, or leave the column out"
         raise InputError(describe(f"column {cells.name!r}", "a category with frequent levels", got, remedy))
     return replace(column, levels=(*kept, OTHER_LEVELS) if pooled else tuple(kept), pooled=tuple(pooled))
-
-
-def _single_value(numbers: Vector) -> float | None:
-    low, high = float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers))
-    # halves, since the spread of huge numbers of both signs is no finite number
-    spread, size = high / 2 - low / 2, max(abs(low), abs(high)) / 2
-    return low if spread <= SPREAD_ROUNDING * size else None
 
 
 def _constant(column: Column, value: str) -> Column:
