@@ -230,17 +230,14 @@ def outputs_of(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
     filled = np.ascontiguousarray(np.where(np.isnan(x), 0.0, x))
     for start in range(0, rows if n_terms else 0, NETWORK_ROWS_AT_ONCE):
         part = slice(start, start + NETWORK_ROWS_AT_ONCE)
-        outputs[:, part] = _values(bank, theta, filled[:, part])
+        if isinstance(bank, MLPBank):
+            outputs[:, part] = bank.arguments(theta, filled[:, part], len(bank.hidden))
+            continue
+        import torch  # which custom sub-networks are written in
+
+        with torch.no_grad():
+            outputs[:, part] = bank.effects(torch.as_tensor(theta), torch.as_tensor(filled[:, part])).numpy()
     return outputs
-
-
-def _values(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
-    if isinstance(bank, MLPBank):
-        return bank.arguments(theta, x, len(bank.hidden))
-    import torch  # which custom sub-networks are written in
-
-    with torch.no_grad():
-        return bank.effects(torch.as_tensor(theta), torch.as_tensor(x)).numpy()
 
 
 Widths: TypeAlias = Sequence[int]
