@@ -41,7 +41,7 @@ from sparsenam.selection import Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import FDR, CrossValidator, splits_of
 from sparsenam.selection.task import ConvexTask, Norm
-from sparsenam.smooth.constraints import Shape, read_shape
+from sparsenam.smooth.constraints import read_shape
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, TableEncoder, grouping_of
 from sparsenam.tables.frame import check_target_not_inside, read_table
 from sparsenam.tables.sample import PreparedSample, Sample
@@ -126,7 +126,11 @@ def resolve_snam(settings: Settings) -> Resolved:
         expected = "a fit of the discovered columns alone"
         raise InputError(describe("rule=FDR(…)", expected, "refit=False", "leave it out"))
     if network is None:
-        asked = {} if settings.shapes is None else read_shapes(settings.shapes)
+        shapes = {} if settings.shapes is None else settings.shapes
+        if not isinstance(shapes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user's input
+            remedy = 'write for example {"age": "increasing"}'
+            raise InputError(describe("shapes", "a dictionary from column to shape", repr(shapes), remedy))
+        asked = {column: read_shape(text, f"shapes of column {column!r}") for column, text in shapes.items()}
         return (convex_strategy() if refit is False else smooth_strategy(asked)), penalty, rule
     if not isinstance(network, Network):  # pyright: ignore[reportUnnecessaryIsInstance]
         remedy = "write for example Network(hidden=(100, 50))"
@@ -193,14 +197,6 @@ def require_default(name: str, value: object, default: object, reason: str) -> N
     if not (value is default or value == default):
         got = f"{reprlib.repr(value)}, which could not act: {reason}"
         raise InputError(describe(name, f"its default {default!r}", " ".join(got.split()), "leave it out"))
-
-
-def read_shapes(shapes: Mapping[ColumnName, str]) -> dict[ColumnName, Shape]:
-    """Return what is asked of each column."""
-    if not isinstance(shapes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user's input
-        remedy = 'write for example {"age": "increasing"}'
-        raise InputError(describe("shapes", "a dictionary from column to shape", repr(shapes), remedy))
-    return {column: read_shape(text, f"shapes of column {column!r}") for column, text in shapes.items()}
 
 
 def identity_of(prepared: PreparedSample, seed: int, settings: Mapping[str, object]) -> str:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparsenam.codec import Indices, Vector
+from sparsenam.codec import Indices, Mask, Vector
 from sparsenam.context import Context
 from sparsenam.convex.design import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.path import TOLERANCE
@@ -38,7 +37,6 @@ from sparsenam.tables.sample import PreparedSample, Sample, mean_and_deviation, 
 from sparsenam.training import History, Network
 from sparsenam.training.rows import TrainingBlocks
 
-Mask = NDArray[np.bool_]
 FeatureKind = Literal["ramps", "hinges", "random"]
 
 # make constants: CHOICE_RAMPS halved +0.42 %, doubled +0.08 % loss

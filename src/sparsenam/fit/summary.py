@@ -15,9 +15,8 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 import scipy
 import sklearn
-from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Count, Matrix, MaybeNaN, Numbers, Size, Vector, to_plain, unpack
+from sparsenam.codec import Bounds, Count, Mask, Matrix, MaybeNaN, Numbers, Size, Vector, to_plain, unpack
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import Evidence
@@ -26,7 +25,6 @@ from sparsenam.tables.columns import Cells
 from sparsenam.tables.encoder import TableEncoder, Term
 from sparsenam.tables.sample import PreparedSample
 
-Mask = NDArray[np.bool_]
 Preliminary = Literal["while", "after"]
 SUMMARY_ROWS_AT_ONCE = 65_536
 SUMMARY_BINS = 40

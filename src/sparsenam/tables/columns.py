@@ -9,7 +9,7 @@ from typing import Annotated, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Count, Positive, Vector
+from sparsenam.codec import Bounds, Count, Mask, Positive, Vector
 from sparsenam.errors import InputError, RowError, describe, nearest
 from sparsenam.tables.text import (
     SAID,
@@ -27,7 +27,6 @@ from sparsenam.tables.text import (
 
 Array = NDArray[np.generic]
 Codes = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 Stored = Literal["number", "truth", "date", "duration", "text", "levels", "ordered"]
 AS_NUMBERS = ("number", "truth", "date", "duration")
 
