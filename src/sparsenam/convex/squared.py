@@ -268,17 +268,7 @@ class SquaredSolver(BlockSolver):
         return self.gram.target_means - self._mean_effects(self.active())
 
     def losses(self) -> tuple[Array, Callable[[Array], Array], Array]:
-        squares, products, norms = self._residual_sums()
-        return 0.5 * squares, lambda scales: scales * products - 0.5 * scales**2 * squares, norms
-
-    def _mean_effects(self, groups: Indices) -> Array:
-        """Return the weighted means of Qθ over some groups, shape (batches, outputs)."""
-        flat = self.theta[:, :, groups].reshape(*self.theta.shape[:2], -1)
-        return np.einsum("fok,fk->fo", flat, self.gram.means[:, self.gram.rows_of(self.gram.index[groups])])
-
-    def _residual_sums(self) -> tuple[Array, Array, Array]:
-        """Return Σwr², Σwry and gradient norms: from the Gram alone when every group is cached."""
-        if self.pull.shape[2] == self.theta[0, 0].size:
+        if self.pull.shape[2] == self.theta[0, 0].size:  # every group is cached: the Gram alone says all
             theta = self.theta[:, :, self.gram.groups]
             explained, left = (
                 np.einsum("fok,fok->f", each, theta.reshape(self.pull.shape)) for each in (self.gram.linear, self.pull)
@@ -286,9 +276,15 @@ class SquaredSolver(BlockSolver):
             norms = np.empty((self.problem.n_batches, self.problem.design.n_groups))
             norms[:, self.gram.groups] = group_lengths(self.pull.reshape(theta.shape))
             total = 2.0 * self.null_losses
-            return total - explained - left, total - explained, norms
-        residuals = self.residuals()
-        weighted = self.problem.weights[:, None, :] * residuals
-        squares = np.einsum("fon,fon->f", weighted, residuals)
-        products = np.einsum("fon,fon->f", weighted, self.gram.centred)
-        return squares, products, self.problem.gradient_norms(residuals)
+            squares, products = total - explained - left, total - explained
+        else:
+            residuals = self.residuals()
+            weighted, norms = self.problem.weights[:, None, :] * residuals, self.problem.gradient_norms(residuals)
+            squares = np.einsum("fon,fon->f", weighted, residuals)
+            products = np.einsum("fon,fon->f", weighted, self.gram.centred)
+        return 0.5 * squares, lambda scales: scales * products - 0.5 * scales**2 * squares, norms
+
+    def _mean_effects(self, groups: Indices) -> Array:
+        """Return the weighted means of Qθ over some groups, shape (batches, outputs)."""
+        flat = self.theta[:, :, groups].reshape(*self.theta.shape[:2], -1)
+        return np.einsum("fok,fk->fo", flat, self.gram.means[:, self.gram.rows_of(self.gram.index[groups])])

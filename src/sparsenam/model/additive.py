@@ -227,7 +227,11 @@ def finish(
     missing = np.isnan(x)
     outputs = effects_of(functions, np.where(missing, 0.0, x) if missing.any() else x, intercept.size)
     shares = prepared.weights / prepared.weights.sum()
-    offsets = means_of_present(outputs, x, shares)
+    if missing.any():  # means are over the rows in which a term is present
+        present = ~missing * shares
+        offsets = np.einsum("jik,ji->jk", outputs, present / present.sum(axis=1, keepdims=True))
+    else:
+        offsets = np.einsum("jik,i->jk", outputs, shares)
     outputs -= offsets[:, None]
     absent = np.zeros_like(offsets)
     if filled and len(x):
@@ -253,15 +257,6 @@ def finish(
         pairs=tuple(pairs),
     )
     return Finished(model, np.sqrt(squares), np.einsum("jik,i->j", np.abs(outputs), shares))
-
-
-def means_of_present(outputs: NDArray[np.float64], x: Matrix, shares: Vector) -> Matrix:
-    """Return the mean of outputs (terms, rows, outputs) over the rows in which x (terms, rows) is not NaN."""
-    present = ~np.isnan(x)
-    if present.all():
-        return np.einsum("jik,i->jk", outputs, shares)
-    weights = present * shares
-    return np.einsum("jik,ji->jk", outputs, weights / weights.sum(axis=1, keepdims=True))
 
 
 def keep_terms(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveModel:

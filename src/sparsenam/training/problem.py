@@ -118,7 +118,11 @@ class Problem:
     ) -> Gradient:
         """Return the smooth part and its gradient, on all rows or on a slice of those in memory."""
         if rows is None and self.source is not None:
-            return self._gradient_of_parts(theta, intercept)
+            total, n_rows = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept)), 0
+            for part in self.parts():
+                total = total.plus(part.gradient(theta, intercept).times(part.n_rows))
+                n_rows += part.n_rows
+            return total.times(1.0 / n_rows)
         rows = slice(0, self.n_rows) if rows is None else rows
         # other processes may have all the rows
         total = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept))
@@ -154,13 +158,6 @@ class Problem:
         if penalty > 0:
             losses = losses + penalty / self.n_terms * effects.square().sum(2).sum(0)
         return (losses * self.weights[rows]).sum()
-
-    def _gradient_of_parts(self, theta: Tensor, intercept: Tensor) -> Gradient:
-        total, n_rows = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept)), 0
-        for part in self.parts():
-            total = total.plus(part.gradient(theta, intercept).times(part.n_rows))
-            n_rows += part.n_rows
-        return total.times(1.0 / n_rows)
 
     def _gradient_of(
         self, theta: Tensor, intercept: Tensor, rows: slice, noise: torch.Generator | None, n_rows: int
