@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, cast
@@ -99,15 +99,6 @@ def pair_megabytes(pair: tuple[int, int], prepared: PreparedSample) -> float:
     return least_megabytes((x[one], x[other]), (bool(levels[one]), bool(levels[other])))
 
 
-def check_shaped(pairs: Sequence[tuple[int, int]], shaped: Collection[int], names: Sequence[str]) -> None:
-    """Raise for a pair of terms of which one must keep to a shape: it could not be promised for the whole model."""
-    for pair in pairs:
-        for term in set(shaped).intersection(pair):
-            got = f"{names[term]!r}, of which shapes asks something"
-            remedy = "leave it out of pairs, or out of shapes"
-            raise InputError(describe("pairs", "columns whose shape is free", got, remedy))
-
-
 def value_terms(encoder: TableEncoder, prepared: PreparedSample) -> dict[int, int]:
     """Return for each column the index, among the prepared terms, of the term with its values."""
     index = {int(term): place for place, term in enumerate(prepared.terms)}
@@ -144,7 +135,11 @@ def add_pairs(
         heredity: Heredity = "strong" if tested else plan.settings.heredity
         found = find_pairs(at, on_scale, choice, terms, most, heredity, splits(problem), context)
     else:
-        check_shaped(found, shaped, prepared.names)
+        both = [term for pair in found for term in set(shaped).intersection(pair)]
+        if both:  # a shape could not be promised for the whole model
+            got = f"{prepared.names[both[0]]!r}, of which shapes asks something"
+            remedy = "leave it out of pairs, or out of shapes"
+            raise InputError(describe("pairs", "columns whose shape is free", got, remedy))
         found = [pair for pair in found if not tested or allowed.issuperset(pair)]
     if not found:
         return fitted

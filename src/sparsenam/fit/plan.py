@@ -353,11 +353,15 @@ def plan_of(
 
 def choose(problem: FamilyProblem, plan: Plan, splits: Splitter, context: Context) -> Choice | None:
     """Let the convex problem choose terms, and alpha where the plan leaves it open; None if it has no part."""
-    prepared, strategy = problem.prepared, plan.strategy
+    prepared, strategy, most = problem.prepared, plan.strategy, plan.settings.max_features
     if not strategy.chooses or not prepared.terms.size:
         return None
     if prepared.grouping.weights.any():
-        _check_free_columns(problem, plan)
+        free = prepared.grouping.weights[prepared.grouping.group_of] == 0.0
+        always = np.unique(problem.column_of[prepared.terms[free]]).size
+        if most is not None and always > most:
+            expected = f"at least the {always} columns that are always kept"
+            raise InputError(describe("max_features", expected, f"{most}", "allow more"))
         how = plan.settings.alpha if plan.settings.alpha != "auto" else splits(problem)
     else:  # nothing is penalised: any alpha gives the same
         require_no_path_settings(plan.settings, "no column is penalised, so all are kept")
@@ -386,16 +390,6 @@ def fit_terms(problem: FamilyProblem, choice: Choice | None, plan: Plan, context
         every = np.arange(problem.prepared.terms.size)
         return problem.fit(plan.strategy.fitter(None) if every.size else smooth_fitter(), every, None, context)
     return problem.fit(plan.strategy.fitter(choice), choice.support, choice.start, context)
-
-
-def _check_free_columns(problem: FamilyProblem, plan: Plan) -> None:
-    """Raise where more columns are never penalised than may be kept."""
-    prepared, grouping = problem.prepared, problem.prepared.grouping
-    free = [members for members, weight in zip(grouping.members, grouping.weights, strict=True) if weight == 0.0]
-    columns = {int(problem.column_of[prepared.terms[index]]) for members in free for index in members}
-    if plan.settings.max_features is not None and len(columns) > plan.settings.max_features:
-        expected, got = f"at least the {len(columns)} columns that are always kept", f"{plan.settings.max_features}"
-        raise InputError(describe("max_features", expected, got, "allow more"))
 
 
 def splitter(plan: Plan, given_rows: FitInput, context: Context) -> Splitter:
