@@ -87,9 +87,7 @@ MECHANISMS = {
     "refitted finalists": Mechanism(
         "a few supports are compared by the fit made anew in the folds", put({"selection.choose:MOST_CELLS": 0})
     ),
-    "all columns": Mechanism(
-        "all columns are among the finalists", put({"selection.choose:LARGEST_DESIGN": 0})
-    ),
+    "all columns": Mechanism("all columns are among the finalists", put({"selection.choose:LARGEST_DESIGN": 0})),
     "dropping": Mechanism(
         "columns that others express are dropped where held-out rows cannot tell",
         put({"selection.choose:ENOUGH_ROWS": 10**9}),

@@ -43,7 +43,9 @@ def walk(path):
     """Store ‖θⱼ‖ of every batch at every point of every task, (points, batches, groups)."""
     import numpy as np
 
-    from sparsenam.convex import convex_path, convex_problem, grouped_design
+    from sparsenam.convex.design import grouped_design
+    from sparsenam.convex.path import convex_path
+    from sparsenam.convex.problem import convex_problem
     from sparsenam.convex.ramps import place_ramps
     from sparsenam.families import FAMILIES
     from sparsenam.selection.choose import PATH_TOL

@@ -75,7 +75,9 @@ def main():
         pairs = [(e["stated"][which], e["anew"][which]) for e in found.values() if which in e["stated"]]
         off = np.array([stated - anew for stated, anew in pairs])
         error = off.std(ddof=1) / np.sqrt(off.size)
-        print(f"{which}: {off.size} tables, off by {np.abs(off).mean():.4f} on average, bias {off.mean():+.4f} ± {error:.4f}")
+        print(
+            f"{which}: {off.size} tables, off by {np.abs(off).mean():.4f} on average, bias {off.mean():+.4f} ± {error:.4f}"
+        )
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ print(json.dumps({"seconds": times, "objective": float(objective)}))
 
 def make_problem():
     """Quantile ramps of normal columns, of which four matter; y standardised."""
-    from sparsenam.convex import grouped_design
+    from sparsenam.convex.design import grouped_design
 
     generator = np.random.default_rng(0)
     X = generator.normal(size=(ROWS, GROUPS))
@@ -78,7 +78,8 @@ def objective(design, y, alpha, theta, intercept):
 def run_ours(design, y):
     import torch
 
-    from sparsenam.convex import certify, convex_path, convex_problem
+    from sparsenam.convex.path import convex_path
+    from sparsenam.convex.problem import certify, convex_problem
     from sparsenam.families import Gaussian
     from sparsenam.penalties import GroupLasso
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparsenam.convex import grouped_design
+from sparsenam.convex.design import grouped_design
 from sparsenam.families import FAMILIES, Poisson
 
 OUTPUTS = {"gaussian": 1, "multitask": 2, "binomial": 1, "multilabel": 2, "multinomial": 3, "poisson": 1}

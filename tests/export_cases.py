@@ -15,7 +15,7 @@ from sparsenam.export.portable import PortableCurve, PortableModel, Target, port
 from sparsenam.families import FAMILIES
 from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.pairs import PairFunction
-from sparsenam.tables import TableEncoder
+from sparsenam.tables.encoder import TableEncoder
 
 HOSTILE = (
     "plain", "two words", 'dou"ble', "sin'gle", "back`tick", "semi;colon -- drop", "/* comment */", "*/ end",

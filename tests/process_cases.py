@@ -13,7 +13,7 @@ from sparsenam import Network, SNAMRegressor
 from sparsenam.context import Context, Streams
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian
-from sparsenam.networks import build_bank, initial_parameters
+from sparsenam.networks.bank import build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
 from sparsenam.training import SCHEDULES, SOLVERS, TrainingPlan
 from sparsenam.training.problem import Problem

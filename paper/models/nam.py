@@ -11,7 +11,7 @@ from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
 from sparsenam.estimators.regression import AdditiveRegressor
 from sparsenam.families import CustomLoss, Family
 from sparsenam.fit.plan import Plan, plan_of
-from sparsenam.networks import Hidden
+from sparsenam.networks.bank import Hidden
 from sparsenam.tables.encoder import FeatureTypes
 from sparsenam.training import Network
 from sparsenam.training.solvers import Schedule

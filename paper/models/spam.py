@@ -30,8 +30,7 @@ from sparsenam.errors import InputError, check_number, check_whole, describe
 from sparsenam.estimators.base import require_target
 from sparsenam.fit.response import check_target
 from sparsenam.selection.curve import CrossValidator, CVCurve, Rule, RuleName, Splits, as_rule, splits_of
-from sparsenam.tables import Sample, prepare
-from sparsenam.tables.sample import PreparedSample, mean_and_deviation
+from sparsenam.tables.sample import PreparedSample, Sample, mean_and_deviation, prepare
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.context import Streams
-from sparsenam.convex import GroupedDesign, certify, convex_path, convex_problem, grouped_design
-from sparsenam.convex.design import FrozenFeatures
+from sparsenam.convex.design import FrozenFeatures, GroupedDesign, grouped_design
+from sparsenam.convex.path import convex_path
+from sparsenam.convex.problem import certify, convex_problem
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Gaussian
-from sparsenam.networks import MLPBank, build_bank, initial_parameters
+from sparsenam.networks.bank import MLPBank, build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
 
 Matrix: TypeAlias = NDArray[np.float64]

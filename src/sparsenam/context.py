@@ -363,13 +363,6 @@ def _in_another_thread(call: Callable[..., Result], *given: int) -> Result:
         return pool.submit(call, *given).result()
 
 
-def _torch_threads() -> int | None:
-    """Return the number of torch's threads in this Python thread; None where no fit that trains has loaded torch."""
-    torch = sys.modules.get("torch")
-    with _LIMITS.torch:
-        return None if torch is None else torch.get_num_threads()
-
-
 def _set_torch_threads(number: int | None) -> None:
     """Set torch's threads in this Python thread, and leave the number that new Python threads get as it is."""
     torch = sys.modules.get("torch")
@@ -392,7 +385,10 @@ def one_thread() -> Generator[None]:
     and others took up to twice the time, beside busy neighbours twenty times, since threads that wait keep a core.
     """
     # torch's, as OpenMP's, are of this Python thread, which takes the number of new ones when first asked
-    torch_threads = _torch_threads()
+    torch_threads, torch = None, sys.modules.get("torch")
+    if torch is not None:  # no fit that trains has loaded it yet
+        with _LIMITS.torch:
+            torch_threads = torch.get_num_threads()
     holder, left = object(), False
     shared, others = _libraries()
     here = [(library, library.num_threads) for library in others]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sparsenam.codec import Vector
 from sparsenam.errors import InputError, describe, nearest
 
 __all__ = [
@@ -32,8 +33,6 @@ __all__ = [
     "spread",
     "weighted",
 ]
-
-Vector: TypeAlias = NDArray[np.float64]
 
 
 class Penalty(Protocol):

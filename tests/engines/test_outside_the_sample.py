@@ -18,7 +18,8 @@ from sparsenam import SNAMClassifier, SNAMRegressor, predict_table
 from sparsenam.context import Streams
 from sparsenam.errors import ConstantColumnWarning, InputError, RowError
 from sparsenam.families import Huber, Quantile
-from sparsenam.tables import UnseenLevelWarning, UnseenMissingWarning, blocks
+from sparsenam.tables import blocks
+from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning
 from sparsenam.training import Network
 
 ROWS = 2000

@@ -6,7 +6,7 @@ import torch
 
 from sparsenam.context import Streams
 from sparsenam.families import Gaussian
-from sparsenam.networks import build_bank, initial_parameters
+from sparsenam.networks.bank import build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
 from sparsenam.training import SCHEDULES, SOLVERS, TrainingPlan
 from sparsenam.training.loop import train

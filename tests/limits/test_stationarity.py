@@ -9,7 +9,7 @@ import torch
 from networks_by_name import trained
 from sparsenam import SNAMRegressor
 from sparsenam.families import Gaussian
-from sparsenam.networks import MLPBank
+from sparsenam.networks.bank import MLPBank
 from sparsenam.penalties import PENALTIES, GroupLasso
 from sparsenam.training.problem import Problem
 from sparsenam.training.run import measure_stationarity

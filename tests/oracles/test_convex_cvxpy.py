@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convex_cases import OUTPUTS, family_of, grouped, objective, target_of
-from sparsenam.convex import alpha_max, certify, convex_path, convex_problem, refit_on
+from sparsenam.convex.newton import refit_on
+from sparsenam.convex.path import alpha_max, convex_path
+from sparsenam.convex.problem import certify, convex_problem
 from sparsenam.errors import CertificateError
 from sparsenam.penalties import GroupElasticNet, GroupLasso, GroupSLOPE, KLevelSLOPE
 

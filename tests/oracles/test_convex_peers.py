@@ -9,7 +9,8 @@ import pytest
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
 
 from convex_cases import family_of, grouped, target_of
-from sparsenam.convex import alpha_max, convex_path, convex_problem
+from sparsenam.convex.path import alpha_max, convex_path
+from sparsenam.convex.problem import convex_problem
 from sparsenam.penalties import GroupElasticNet, GroupLasso
 
 SKGLM = """

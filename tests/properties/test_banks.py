@@ -6,8 +6,8 @@ import torch
 
 from sparsenam.context import Streams
 from sparsenam.errors import InputError
-from sparsenam.networks import ACTIVATION_NAMES, MLPBank, build_bank, outputs_of
-from sparsenam.networks import initial_parameters as drawn
+from sparsenam.networks.bank import ACTIVATION_NAMES, MLPBank, build_bank, outputs_of
+from sparsenam.networks.bank import initial_parameters as drawn
 from sparsenam.networks.stacked import UnitFunctions
 
 NAMES = ["age", "income", "rooms"]

@@ -8,17 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convex_cases import OUTPUTS, family_of, grouped, objective, target_of
-from sparsenam.convex import (
-    Certificate,
-    GramCache,
-    alpha_max,
-    certify,
-    convex_path,
-    convex_problem,
-    grouped_design,
-)
+from sparsenam.codec import unpack
 from sparsenam.convex import path as path_solver
-from sparsenam.convex.problem import sorted_dual_norm
+from sparsenam.convex.design import grouped_design
+from sparsenam.convex.path import alpha_max, convex_path
+from sparsenam.convex.problem import Certificate, certify, convex_problem, sorted_dual_norm
+from sparsenam.convex.squared import GramCache
 from sparsenam.errors import CertificateError, InputError
 from sparsenam.penalties import AdaptiveGroupLasso, GroupBridge, GroupElasticNet, GroupLasso, GroupSLOPE
 
@@ -140,7 +135,7 @@ def test_a_wrong_solution_is_refused_a_certificate(kind):
     found = certificate(theta, intercept)
     assert found.gap <= 1e-6
     assert all(0 <= share <= 1 for share in found.slack.values())
-    assert Certificate.from_dict(found.to_dict()) == found
+    assert unpack(Certificate, found.to_dict()) == found
     dropped = theta.copy()
     dropped[point.supports[0][0]] = 0.0
     for wrong in (dropped, 1.1 * theta, np.roll(theta, 1, axis=0)):

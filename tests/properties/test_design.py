@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsenam.convex import grouped_design
-from sparsenam.convex.design import FREEDOM, REST
+from sparsenam.convex.design import FREEDOM, REST, grouped_design
 from sparsenam.convex.ramps import Ramps, place_ramps
 
 

@@ -10,7 +10,7 @@ from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection.task import ConvexTask
 from sparsenam.smooth.judge import Prior, PriorForms, SmoothJudge
-from sparsenam.tables import Sample, prepare
+from sparsenam.tables.sample import Sample, prepare
 from tests.convex_cases import OUTPUTS, family_of, grouped, target_of
 
 every_loss = pytest.mark.parametrize("case", OUTPUTS)

@@ -62,6 +62,6 @@ def test_a_support_is_judged_by_what_refitting_it_in_the_folds_gives(case, suppo
     task = task_of(case, seed=len(support))
     folds, rows = np.arange(240) % 4, np.arange(240)
     splits = [(rows[folds != fold], rows[folds == fold]) for fold in range(4)]
-    judge, groups = HeldOutJudge.of(task, splits, FamilyLoss.of(task, splits)), np.array(support)
+    judge, groups = HeldOutJudge(task, splits, FamilyLoss.of(task, splits)), np.array(support)
     null, judged = (judge.losses_of(kept).mean() for kept in (np.zeros(0, dtype=np.intp), groups))
     assert judged / null == pytest.approx(refitted(task, groups, splits) / null, abs=TOLERANCE)

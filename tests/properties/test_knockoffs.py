@@ -15,7 +15,7 @@ from sparsenam.discover.knockoffs import DoubledSample
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection.task import ConvexTask
-from sparsenam.tables import Sample, prepare
+from sparsenam.tables.sample import Sample, prepare
 
 
 def chain(columns: int, rho: float) -> np.ndarray:

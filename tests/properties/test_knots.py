@@ -12,8 +12,7 @@ from sparsenam.convex.design import GroupedFeatures, RampFeatures, grouped_desig
 from sparsenam.convex.knots import knot_design
 from sparsenam.convex.ramps import PlacedRows, Ramps, place_ramps
 from sparsenam.convex.squared import GramCache
-from sparsenam.tables import Sample, prepare
-from sparsenam.tables.sample import Grouping
+from sparsenam.tables.sample import Grouping, Sample, prepare
 
 
 def hats(ramps, x):

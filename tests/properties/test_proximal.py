@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsenam.families import Gaussian
-from sparsenam.networks import MLPBank
+from sparsenam.networks.bank import MLPBank
 from sparsenam.penalties import PENALTIES, AdaptiveGroupLasso, GroupElasticNet, GroupLasso
 from sparsenam.training.problem import Problem, proximal_step
 

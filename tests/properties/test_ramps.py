@@ -12,9 +12,8 @@ from sparsenam.convex.design import FrozenFeatures, RampFeatures
 from sparsenam.convex.ramps import LevelColumns, Ramps, place_ramps
 from sparsenam.errors import InputError
 from sparsenam.model.additive import effects_of
-from sparsenam.networks import build_bank, initial_parameters
-from sparsenam.tables import prepare
-from sparsenam.tables.sample import Sample
+from sparsenam.networks.bank import build_bank, initial_parameters
+from sparsenam.tables.sample import Sample, prepare
 
 columns = st.lists(st.floats(-100.0, 100.0), min_size=2, max_size=60).map(np.array)
 tied = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=60).map(np.array)

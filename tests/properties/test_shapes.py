@@ -14,8 +14,8 @@ from sparsenam.model import AdditiveModel, FittedCurve, keep_terms
 from sparsenam.model.additive import in_units
 from sparsenam.model.curve import Search
 from sparsenam.model.networks import SubNetworks, network_functions
-from sparsenam.networks import MLPBank
-from sparsenam.tables import Scaling
+from sparsenam.networks.bank import MLPBank
+from sparsenam.tables.sample import Scaling
 
 PIECEWISE = [
     ("relu", ()),

@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from convex_cases import grouped, objective
-from sparsenam.convex import alpha_max, convex_path
 from sparsenam.convex.newton import RowModel, shrunk
+from sparsenam.convex.path import alpha_max, convex_path
 from sparsenam.convex.problem import convex_problem
 from sparsenam.families import Multinomial
 from sparsenam.penalties import GroupElasticNet, GroupLasso

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparsenam.codec import pack, unpack
 from sparsenam.errors import InputError
-from sparsenam.tables import TableEncoder
+from sparsenam.tables.encoder import TableEncoder
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sparsenam.errors.ConstantColumnWarning",

@@ -31,7 +31,7 @@ from sparsenam.container import (
 from sparsenam.errors import CheckpointError, CheckpointWarning, RefusalError
 from sparsenam.export import ModelFileError
 from sparsenam.fit.pipeline import Fit
-from sparsenam.tables import TableEncoder
+from sparsenam.tables.encoder import TableEncoder
 
 PLAIN = st.recursive(
     st.none()

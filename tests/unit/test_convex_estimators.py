@@ -18,6 +18,7 @@ from sparsenam import (
     random_feature_path,
     snam_path,
 )
+from sparsenam.codec import unpack
 from sparsenam.convex.problem import Certificate
 from sparsenam.datasets import make_classification, make_regression
 from sparsenam.errors import InputError
@@ -38,7 +39,7 @@ def test_defaults_find_the_true_features_and_fit_them(task):
     assert model.certificate_.gap <= model.certificate_.tol
     assert set(model.certificate_.kept) == set(TRUE)
     assert "of the way to entering" in str(model.certificate_)
-    assert Certificate.from_dict(model.certificate_.to_dict()) == model.certificate_
+    assert unpack(Certificate, model.certificate_.to_dict()) == model.certificate_
     again = clone(model).fit(task.X[:600], task.y[:600])
     np.testing.assert_array_equal(again.predict(task.X), model.predict(task.X))
 

@@ -24,16 +24,17 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.cli.app import app
+from sparsenam.codec import unpack
 from sparsenam.context import Context, Streams
 from sparsenam.convex.design import RampFeatures
 from sparsenam.discover.fdr import Discoveries, decide, fewest
 from sparsenam.discover.split_test import split_p_values
-from sparsenam.errors import InputError
+from sparsenam.errors import InputError, RefusalError
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import FDR
 from sparsenam.selection.task import ConvexTask
-from sparsenam.tables import Sample, prepare
+from sparsenam.tables.sample import Sample, prepare
 
 ROWS = 240
 TRUE = {"a", "b"}
@@ -216,9 +217,9 @@ def test_discoveries_are_in_the_file_the_report_and_the_explanation(tmp_path):
 )
 def test_discoveries_that_cannot_be_are_not_read(damage):
     data = fitted().fdr_.to_dict()
-    assert Discoveries.from_dict(data) == fitted().fdr_
-    with pytest.raises((ValueError, TypeError)):
-        Discoveries.from_dict(data | damage)
+    assert unpack(Discoveries, data) == fitted().fdr_
+    with pytest.raises(RefusalError):
+        unpack(Discoveries, data | damage).check()
 
 
 @pytest.mark.parametrize(

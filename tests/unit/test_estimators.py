@@ -19,7 +19,7 @@ from networks_by_name import trained
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
 from sparsenam.model import FittedCurve, keep_terms
-from sparsenam.networks import MLPBank
+from sparsenam.networks.bank import MLPBank
 from sparsenam.penalties import GroupLasso
 from sparsenam.training import SOLVERS
 

@@ -10,8 +10,9 @@ from sparsenam import SNAMClassifier, SNAMRegressor, load
 from sparsenam.datasets import make_regression
 from sparsenam.errors import ExtremeCellWarning
 from sparsenam.explain.report import write_report
-from sparsenam.tables import Sample, TableEncoder, prepare
+from sparsenam.tables.encoder import TableEncoder
 from sparsenam.tables.frame import LIMIT, far_cells, find_far_cells, limited, looks_filled
+from sparsenam.tables.sample import Sample, prepare
 
 ROWS = 600
 

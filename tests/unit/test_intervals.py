@@ -16,8 +16,7 @@ from sparsenam.errors import InputError, SmallGroupWarning
 from sparsenam.export import ModelFileError
 from sparsenam.export.model_file import read_container, write_container
 from sparsenam.families import Binomial, Multinomial, NegativeBinomial, Poisson
-from sparsenam.tables import Sample
-from sparsenam.tables.sample import prepare
+from sparsenam.tables.sample import Sample, prepare
 from sparsenam.uncertainty.reliability import reliability_of, tempered
 from sparsenam.uncertainty.residuals import OrderStatistics, kept_ranks, spread_of, unit_spread
 

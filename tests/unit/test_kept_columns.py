@@ -13,7 +13,7 @@ import sparsenam
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.cli.app import app
 from sparsenam.errors import ConstantWidthWarning, InputError
-from sparsenam.tables import UnseenLevelWarning, UnseenMissingWarning
+from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning
 
 ROWS = 300
 

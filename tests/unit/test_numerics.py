@@ -19,7 +19,7 @@ from sparsenam import (
     SNAMSurvival,
     survival_target,
 )
-from sparsenam.convex import grouped_design
+from sparsenam.convex.design import grouped_design
 from sparsenam.convex.newton import NewtonSolver
 from sparsenam.convex.path import SortedSolver
 from sparsenam.convex.problem import convex_problem

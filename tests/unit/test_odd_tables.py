@@ -13,7 +13,7 @@ import scipy.sparse
 
 from sparsenam import SNAMRegressor
 from sparsenam.errors import InputError
-from sparsenam.tables import TableEncoder
+from sparsenam.tables.encoder import TableEncoder
 
 ROWS = 30
 Z = np.random.default_rng(0).normal(size=ROWS)

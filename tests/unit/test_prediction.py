@@ -13,8 +13,10 @@ from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel, FittedCurve
-from sparsenam.tables import TableEncoder, UnseenLevelWarning, UnseenMissingWarning, prediction
+from sparsenam.tables import prediction
+from sparsenam.tables.encoder import TableEncoder
 from sparsenam.tables.prediction import encode_in_parts, few_terms
+from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning
 
 
 def numbers(rows=300, seed=0):

@@ -22,7 +22,7 @@ from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceE
 from sparsenam.families import Poisson, Tweedie
 from sparsenam.fit.plan import describe_setting
 from sparsenam.model import FittedCurve, keep_terms
-from sparsenam.networks import MLPBank
+from sparsenam.networks.bank import MLPBank
 from sparsenam.penalties import GroupLasso
 
 QUICK = {"alpha": 0.01, "hidden": (4,), "max_epochs": 3, "random_state": 0}

@@ -14,18 +14,13 @@ from sparsenam.codec import pack, unpack
 from sparsenam.errors import ConstantColumnWarning, IdentifierWarning, InputError
 from sparsenam.explain.local import cell_texts, read_cells
 from sparsenam.penalties import GroupLasso, spread
-from sparsenam.tables import (
-    OTHER_LEVELS,
-    CellTypeError,
-    TableEncoder,
-    UnseenLevelWarning,
-    UnseenMissingWarning,
-    check_target_not_inside,
-)
-from sparsenam.tables.encoder import grouping_of
+from sparsenam.tables.columns import OTHER_LEVELS
+from sparsenam.tables.encoder import TableEncoder, grouping_of
+from sparsenam.tables.frame import check_target_not_inside
 from sparsenam.tables.notes import descriptions
 from sparsenam.tables.prediction import known_value
 from sparsenam.tables.sample import Grouping
+from sparsenam.tables.text import CellTypeError, UnseenLevelWarning, UnseenMissingWarning
 
 NAN = float("nan")
 

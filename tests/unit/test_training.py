@@ -14,7 +14,7 @@ from networks_by_name import trained
 from sparsenam import SNAMRegressor
 from sparsenam.context import Context, Streams
 from sparsenam.families import Gaussian
-from sparsenam.networks import Dropout, build_bank, initial_parameters
+from sparsenam.networks.bank import Dropout, build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
 from sparsenam.training import SCHEDULES, SOLVERS, Regularizers, TrainingPlan, state
 from sparsenam.training.problem import Problem

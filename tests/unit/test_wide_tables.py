@@ -11,11 +11,11 @@ import pytest
 from sparsenam import SNAMRegressor
 from sparsenam.errors import ConstantColumnWarning
 from sparsenam.explain import build
-from sparsenam.tables import Scaling, TableEncoder, sample
+from sparsenam.tables import sample
 from sparsenam.tables.columns import check_feature_types
-from sparsenam.tables.encoder import grouping_of
+from sparsenam.tables.encoder import TableEncoder, grouping_of
 from sparsenam.tables.frame import check_target_not_inside
-from sparsenam.tables.sample import equal_columns
+from sparsenam.tables.sample import Scaling, equal_columns
 from sparsenam.tables.text import numbered
 
 ROWS = 12

@@ -11,9 +11,16 @@ import pytest
 from sparsenam import SNAMRegressor, load
 from sparsenam.codec import pack, unpack
 from sparsenam.errors import InputError
-from sparsenam.tables import TableEncoder, UnseenLevelWarning
+from sparsenam.tables.encoder import TableEncoder
 from sparsenam.tables.prediction import few_terms
-from sparsenam.tables.text import DoubtfulCellWarning, UnseenColumnWarning, WritingFound, find_writing, prefers_comma
+from sparsenam.tables.text import (
+    DoubtfulCellWarning,
+    UnseenColumnWarning,
+    UnseenLevelWarning,
+    WritingFound,
+    find_writing,
+    prefers_comma,
+)
 
 WAYS = [
     (["1", "2.5", "1e3"], "number", "plain", [1.0, 2.5, 1000.0]),

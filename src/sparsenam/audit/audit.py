@@ -189,12 +189,15 @@ def audit(
         if 0 < count < FEWEST_SUBGROUP_ROWS
     ]
     note = () if np.all(rows.units == 1.0) else ("Losses are of y in units of its spread.",)
-    made = _corrected(found)
+    made = list[Harm]()  # with p-values corrected for their number
+    for harm, p_value in zip(found, holm(np.array([each.p_value for each in found])).tolist(), strict=True):
+        flagged = p_value <= AUDIT_LEVEL and harm.cost > ONE_SIDED * harm.error
+        made.append(replace(harm, p_value=p_value, flagged=flagged))
     return Audit(
         rows=int((rows.weights > 0).sum()),
         outputs=fit.outputs,
         dropped=tuple(names[index] for index in dropped),
-        harms=made,
+        harms=tuple(sorted(made, key=lambda harm: (harm.p_value, -harm.cost, harm.column, harm.subgroup))),
         checks=checks,
         too_small=tuple(small),
         untested="" if made else _obstacle(rows),
@@ -224,15 +227,6 @@ def _folds(rows: GivenRows, readings: Sequence[Reading], partitions: Sequence[Pa
     key = np.array(keys, dtype=np.uint64)
     run = np.argsort(np.lexsort((key, *rows.target.T[::-1]))) // AUDIT_FOLDS
     return np.argsort(np.lexsort((key, run))) % AUDIT_FOLDS
-
-
-def _corrected(found: Sequence[Harm]) -> tuple[Harm, ...]:
-    """Return what was found with p-values corrected for their number and flags, the smallest first."""
-    made = list[Harm]()
-    for harm, p_value in zip(found, holm(np.array([each.p_value for each in found])).tolist(), strict=True):
-        flagged = p_value <= AUDIT_LEVEL and harm.cost > ONE_SIDED * harm.error
-        made.append(replace(harm, p_value=p_value, flagged=flagged))
-    return tuple(sorted(made, key=lambda harm: (harm.p_value, -harm.cost, harm.column, harm.subgroup)))
 
 
 def _checks(

@@ -216,7 +216,11 @@ def compare(
     exposure: ArrayLike | None = None,
 ) -> Comparison:
     """Return what changed from one fit to another: columns, curves, and predictions by subgroup."""
-    _check_alike(fits)
+    facts = [{"task": fit.task, "link": fit.model.family.link, "outputs": list(fit.outputs)} for fit in fits]
+    for name in facts[0]:
+        if facts[0][name] != facts[1][name]:
+            got = f"{name} {facts[0][name]!r} and {facts[1][name]!r}"
+            raise InputError(describe("compare", "two models that predict the same thing", got, "choose another model"))
     frame, first = read_table(X, estimator_name="compare", least_rows=1), fits[0]
     sides = (_Side.of(fits[0], frame), _Side.of(fits[1], frame))
     if y is None and exposure is not None:
@@ -243,15 +247,6 @@ def compare(
         curves=_curves(sides, both),
         predictions=_prediction_changes(sides, partitions, weights, losses),
     )
-
-
-def _check_alike(fits: tuple[Fit, Fit]) -> None:
-    """Raise one sentence where two models do not predict the same thing."""
-    facts = [{"task": fit.task, "link": fit.model.family.link, "outputs": list(fit.outputs)} for fit in fits]
-    for name in facts[0]:
-        if facts[0][name] != facts[1][name]:
-            got = f"{name} {facts[0][name]!r} and {facts[1][name]!r}"
-            raise InputError(describe("compare", "two models that predict the same thing", got, "choose another model"))
 
 
 def _require_columns(lacking: list[str]) -> None:

@@ -8,19 +8,16 @@ from dataclasses import dataclass, replace
 import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.stable.v2.dependencies import is_into_dataframe, is_into_series
-from numpy.typing import NDArray
 
 from sparsenam.codec import Vector
 from sparsenam.errors import InputError, describe
-from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import from_array, read_series
-from sparsenam.tables.columns import Cells, Column, Reading, fit_column, read_column
-from sparsenam.tables.encoder import LEVELS, column_index
+from sparsenam.tables.columns import Cells, Codes, Column, Reading, fit_column, read_column
+from sparsenam.tables.encoder import LEVELS, TableEncoder, column_index
 from sparsenam.tables.frame import read_table
 from sparsenam.tables.text import date_key, listed
 from sparsenam.text import number_text
 
-Codes = NDArray[np.intp]
 Groups = str | Sequence[object] | Mapping[object, object] | None  # or a table or a series of any library
 Place = tuple[str | None, str, int]  # of a subgroup: what divides the rows, its label, and how many rows it has
 FIFTHS, TENTHS = 5, 10

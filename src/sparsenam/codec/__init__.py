@@ -80,6 +80,7 @@ Numbers = tuple[MaybeNaN, ...]  # of an array, in dataclasses that are compared
 Vector = Annotated[NDArray[np.float64], Array(1)]
 Matrix = Annotated[NDArray[np.float64], Array(2)]
 Indices = Annotated[NDArray[np.intp], Array(1, 0, LARGEST_INTEGER)]
+Mask = NDArray[np.bool_]
 
 
 class DamageError(RefusalError):

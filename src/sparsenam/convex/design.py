@@ -19,9 +19,8 @@ from scipy.linalg import block_diag
 from sparsenam.convex.ramps import Hinges, Indices, LevelColumns, Ramps, place_ramps
 from sparsenam.model.additive import Functions
 from sparsenam.model.networks import network_functions
-from sparsenam.networks import MLPBank
-from sparsenam.tables import PreparedSample
-from sparsenam.tables.sample import Grouping, Matrix
+from sparsenam.networks.bank import MLPBank
+from sparsenam.tables.sample import Grouping, Matrix, PreparedSample
 
 Array: TypeAlias = NDArray[np.float64]
 Floats: TypeAlias = NDArray[np.floating]

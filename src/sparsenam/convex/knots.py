@@ -93,23 +93,19 @@ class ColumnsAtKnots(WorkingColumns):
         return np.concatenate([np.zeros((len(flat), 0)), *blocks], axis=1).reshape(*vectors.shape[:-1], -1)
 
     def second_moments(self, weights: Array, rows: Indices | None = None, first: int = 0) -> Array:
-        placed, width = self.design.placed if rows is None else self.design.placed.at(rows), self.design.width
-        before = first // width
+        design, width = self.design, self.design.width
+        placed, before = design.placed if rows is None else design.placed.at(rows), first // width
         result = np.zeros((self.groups.size - before, width, self.groups.size, width))
         for index, group in enumerate(self.groups[before:].tolist()):
             right = self.groups[: before + index + 1]
-            result[index, :, : right.size] = self._crossed(placed, group, right, weights)
+            terms, across = design.terms_of(right), np.zeros((width, len(design.values)))  # QⱼᵀWH
+            for term in range(design.terms[group].start, design.terms[group].stop):
+                across += design.values[placed.knots[term]].T @ placed.crossed(term, terms, weights)
+            slots_of = [design.knots[int(each)] for each in right]
+            result[index, :, : right.size] = np.stack([across[:, s] @ design.values[s] for s in slots_of], axis=1)
             # the other half, by symmetry
             result[:index, :, before + index] = result[index, :, before : before + index].transpose(1, 2, 0)
         return result.reshape(len(result) * width, self.count)
-
-    def _crossed(self, placed: PlacedRows, group: int, right: Indices, weights: Array) -> Array:
-        """Return QⱼᵀWQₖ of one group with some, shape (m, groups, m)."""
-        design = self.design
-        terms, across = design.terms_of(right), np.zeros((design.width, len(design.values)))
-        for term in range(design.terms[group].start, design.terms[group].stop):
-            across += design.values[placed.knots[term]].T @ placed.crossed(term, terms, weights)
-        return np.stack([across[:, design.knots[int(g)]] @ design.values[design.knots[int(g)]] for g in right], axis=1)
 
 
 def knot_design(grouped: GroupedFeatures, ramps: RampFeatures, weights: Array, freedoms: Array) -> KnotDesign:

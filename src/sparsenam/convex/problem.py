@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.codec import Size, to_plain, unpack
+from sparsenam.codec import Size, to_plain
 from sparsenam.convex.design import CHUNK, Array, Floats, GroupedDesign
 from sparsenam.convex.ramps import Indices
 from sparsenam.errors import CertificateError, InputError, describe
@@ -334,11 +334,6 @@ class Certificate:
     def to_dict(self) -> dict[str, object]:
         """Return plain data that JSON can hold."""
         return to_plain(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Self:
-        """Return the certificate that ``to_dict`` wrote down."""
-        return unpack(cls, data)
 
 
 def certify(

@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Indices
 from sparsenam.errors import InputError, describe
 from sparsenam.model import FittedCurve
 from sparsenam.tables.sample import Matrix, Vector
@@ -36,7 +37,6 @@ FEW_PRODUCTS = 1_000_000
 # make constants: GHOSTS halved fails, doubled +0 % loss
 GHOSTS = 2  # knots after the last one, where cells lie that are absent
 
-Indices = NDArray[np.intp]
 Places = NDArray[np.unsignedinteger]
 
 

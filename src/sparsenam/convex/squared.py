@@ -25,13 +25,6 @@ def constant_columns(variances: Array, moments: Array, precision: np.dtype[np.fl
     return variances <= ROUNDING_MULTIPLE * float(np.finfo(precision).eps) * moments
 
 
-def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
-    """Return one over the top eigenvalue of the diagonal blocks ``first`` … , shape (n_groups, batches)."""
-    slices = [slice(group * width, (group + 1) * width) for group in range(first, first + n_groups)]
-    top = np.linalg.eigvalsh(np.stack([hessian[:, rows, rows] for rows in slices]))[..., -1]
-    return 1.0 / np.maximum(top, SMALLEST_CURVATURE)
-
-
 def descend(
     hessian: Array,
     inverse: Array,
@@ -57,7 +50,9 @@ def descend(
     (tol, most_sweeps), pulls = until, pull.reshape(theta.shape)
     bars, decay = thresholds.T * inverse, 1.0 / (1.0 + ridge * inverse)
     width = theta.shape[3]
-    solvers = {k: _block_inverse(hessian, k, width, ridge) for k in groups if thresholds[0, k] == 0.0}
+    free = {k: slice(k * width, (k + 1) * width) for k in groups if thresholds[0, k] == 0.0}
+    blocks = {k: hessian[:, rows, rows] + ridge * np.eye(width) for k, rows in free.items()}
+    solvers = {k: np.linalg.pinv(block, rcond=1e-9, hermitian=True) for k, block in blocks.items()}
     visiting, everything = groups, True
     for _ in range(most_sweeps):
         largest = 0.0
@@ -96,12 +91,6 @@ def _take(hessian: Array, theta: Array, pull: Array, k: int, step: Array, invers
         theta[:, :, k] += step
         pull -= np.matmul(step, hessian[:, k * width : (k + 1) * width, : count * width])
     return gain
-
-
-def _block_inverse(hessian: Array, k: int, width: int, ridge: float) -> Array:
-    rows = slice(k * width, (k + 1) * width)
-    block = hessian[:, rows, rows] + ridge * np.eye(width)
-    return np.linalg.pinv(block, rcond=1e-9, hermitian=True).astype(np.float64, copy=False)
 
 
 class BatchSums:
@@ -224,9 +213,9 @@ class GramCache:
         old, self.hessian = self.hessian, np.empty((len(block), self.size, self.size))
         self.hessian[:, :start, :start], self.hessian[:, start:] = old, block
         self.hessian[:, :start, start:] = block[:, :, :start].transpose(0, 2, 1)
-        self.inverse = np.concatenate(
-            [self.inverse, inverse_curvatures(self.hessian, groups.size, design.width, known)]
-        )
+        slices = [slice(first, first + design.width) for first in range(start, self.size, design.width)]
+        top = np.linalg.eigvalsh(np.stack([self.hessian[:, rows, rows] for rows in slices]))[..., -1]
+        self.inverse = np.concatenate([self.inverse, 1.0 / np.maximum(top, SMALLEST_CURVATURE)])
 
 
 SQUARED_SWEEPS = 500
@@ -279,17 +268,7 @@ class SquaredSolver(BlockSolver):
         return self.gram.target_means - self._mean_effects(self.active())
 
     def losses(self) -> tuple[Array, Callable[[Array], Array], Array]:
-        squares, products, norms = self._residual_sums()
-        return 0.5 * squares, lambda scales: scales * products - 0.5 * scales**2 * squares, norms
-
-    def _mean_effects(self, groups: Indices) -> Array:
-        """Return the weighted means of Qθ over some groups, shape (batches, outputs)."""
-        flat = self.theta[:, :, groups].reshape(*self.theta.shape[:2], -1)
-        return np.einsum("fok,fk->fo", flat, self.gram.means[:, self.gram.rows_of(self.gram.index[groups])])
-
-    def _residual_sums(self) -> tuple[Array, Array, Array]:
-        """Return Σwr², Σwry and gradient norms: from the Gram alone when every group is cached."""
-        if self.pull.shape[2] == self.theta[0, 0].size:
+        if self.pull.shape[2] == self.theta[0, 0].size:  # every group is cached: the Gram alone says all
             theta = self.theta[:, :, self.gram.groups]
             explained, left = (
                 np.einsum("fok,fok->f", each, theta.reshape(self.pull.shape)) for each in (self.gram.linear, self.pull)
@@ -297,9 +276,15 @@ class SquaredSolver(BlockSolver):
             norms = np.empty((self.problem.n_batches, self.problem.design.n_groups))
             norms[:, self.gram.groups] = group_lengths(self.pull.reshape(theta.shape))
             total = 2.0 * self.null_losses
-            return total - explained - left, total - explained, norms
-        residuals = self.residuals()
-        weighted = self.problem.weights[:, None, :] * residuals
-        squares = np.einsum("fon,fon->f", weighted, residuals)
-        products = np.einsum("fon,fon->f", weighted, self.gram.centred)
-        return squares, products, self.problem.gradient_norms(residuals)
+            squares, products = total - explained - left, total - explained
+        else:
+            residuals = self.residuals()
+            weighted, norms = self.problem.weights[:, None, :] * residuals, self.problem.gradient_norms(residuals)
+            squares = np.einsum("fon,fon->f", weighted, residuals)
+            products = np.einsum("fon,fon->f", weighted, self.gram.centred)
+        return 0.5 * squares, lambda scales: scales * products - 0.5 * scales**2 * squares, norms
+
+    def _mean_effects(self, groups: Indices) -> Array:
+        """Return the weighted means of Qθ over some groups, shape (batches, outputs)."""
+        flat = self.theta[:, :, groups].reshape(*self.theta.shape[:2], -1)
+        return np.einsum("fok,fk->fo", flat, self.gram.means[:, self.gram.rows_of(self.gram.index[groups])])

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from sparsenam.codec import Matrix, Vector
 from sparsenam.families import Binomial
 
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 Effect = Callable[[Vector], Vector]
 
 # of the paper's tasks

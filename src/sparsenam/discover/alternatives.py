@@ -155,7 +155,7 @@ def find_alternatives(fit: Fit, question: Question, tolerance: float | Literal["
         task, loss = problem.judged_by(task, splits, scores)
         terms, members = problem.prepared.terms, problem.prepared.grouping.members
         inside = [bool(np.isin(terms[each], fit.model.terms).any()) for each in members]
-        judge, most_columns = HeldOutJudge.of(task, splits, loss), question.plan.settings.max_features
+        judge, most_columns = HeldOutJudge(task, splits, loss), question.plan.settings.max_features
         search = AlternativeSearch(task, judge, np.flatnonzero(inside), margin, most_columns, context)
         good, either = search.run(most)
     found = _alternatives(search, good, either, twins_of(task.prepared, fit.model, fit.encoder), allowed)

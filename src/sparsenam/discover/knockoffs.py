@@ -23,8 +23,7 @@ from sparsenam.codec import Matrix, Vector
 from sparsenam.convex.path import convex_path
 from sparsenam.selection.choose import PATH_TOL
 from sparsenam.selection.task import ConvexTask, Indices
-from sparsenam.tables import PreparedSample
-from sparsenam.tables.sample import Grouping
+from sparsenam.tables.sample import Grouping, PreparedSample
 
 Ranks = NDArray[np.intp]
 Construction = Literal["gaussian copula", "elliptical copula", "sequential"]
@@ -295,16 +294,10 @@ class DoubledSample:
 
     def statistics(self, task: ConvexTask) -> Vector:
         """Return the area of each original under the path of a task less that of its copy, shape (tested,)."""
-        areas = path_areas(task)
+        areas = np.zeros(task.design.n_groups)
+        ratio = AREA_RATIO if task.design.n_groups >= 2 * MANY_GROUPS else AREA_RATIO_OF_FEW
+        for point in convex_path(task.problem(), task.penalty, n_alphas=AREA_POINTS, ratio=ratio, tol=PATH_TOL):
+            areas[point.active] += np.sqrt((point.values[0] ** 2).sum(axis=(1, 2)))
+            if point.supports[0].size > FULL * task.design.n_groups:
+                break
         return self.signs * (areas[self.tested] - areas[areas.size - self.tested.size :])
-
-
-def path_areas(task: ConvexTask) -> Vector:
-    """Return the sum of each group's norm over the points of the path, shape (groups,)."""
-    areas = np.zeros(task.design.n_groups)
-    ratio = AREA_RATIO if task.design.n_groups >= 2 * MANY_GROUPS else AREA_RATIO_OF_FEW
-    for point in convex_path(task.problem(), task.penalty, n_alphas=AREA_POINTS, ratio=ratio, tol=PATH_TOL):
-        areas[point.active] += np.sqrt((point.values[0] ** 2).sum(axis=(1, 2)))
-        if point.supports[0].size > FULL * task.design.n_groups:
-            break
-    return areas

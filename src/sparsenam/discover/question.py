@@ -17,7 +17,7 @@ from sparsenam.fit.plan import FitInput, Plan, convex_task, plan_of
 from sparsenam.fit.problem import FamilyProblem
 from sparsenam.selection.curve import Indices
 from sparsenam.selection.task import ConvexTask
-from sparsenam.tables import Sample
+from sparsenam.tables.sample import Sample
 
 if TYPE_CHECKING:
     from sparsenam.fit.pipeline import Fit  # which holds what the questions found

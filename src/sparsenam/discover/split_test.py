@@ -114,7 +114,7 @@ def _curves(
 
 def _best_point(task: ConvexTask, splits: Splits) -> ConvexPoint:
     """Return the point of the penalised path with the lowest loss on the held-out rows of the splits."""
-    judge = HeldOutJudge.of(task, splits, FamilyLoss.of(task, splits))
+    judge = HeldOutJudge(task, splits, FamilyLoss.of(task, splits))
     ratio = SPLIT_RATIO if task.design.n_groups < MANY_GROUPS else SPLIT_RATIO_WIDE
     path, held_out = judge.path(task.penalty, SPLIT_POINTS, ratio, ROUGH_TOL), [test for _, test in splits]
     means, points = list[float](), list[ConvexPoint]()

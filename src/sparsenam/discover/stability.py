@@ -16,18 +16,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import sqrt
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
-from sparsenam.codec import Bounds, Positive, Share, Size, unpack
+from sparsenam.codec import Bounds, Positive, Share, Size
 from sparsenam.context import Context, running
 from sparsenam.convex.path import alphas_down_to, convex_path
 from sparsenam.convex.problem import ConvexPoint, ConvexProblem
 from sparsenam.discover.question import Question
-from sparsenam.errors import InputError, RefusalError, check_number, describe
+from sparsenam.errors import InputError, check_number, describe
 from sparsenam.fit.plan import convex_task
 from sparsenam.fit.problem import FamilyProblem, Mask, Vector
 from sparsenam.penalties import NeedsFirstFit, Penalty
@@ -160,15 +160,6 @@ class Stability(Found):
         tables = [self._columns_table(), self._thresholds_table()]
         return Finding("Stability of the choice", sentence, tuple([*tables, *self._replacements_table()]), tuple(notes))
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the result that ``to_dict`` wrote; raise `InputError` for what it cannot have written."""
-        try:
-            return unpack(cls, data)
-        except RefusalError as error:
-            got, remedy = str(error), "measure it again"
-            raise InputError(describe("stability", "what to_dict() returns", got, remedy)) from error
-
     def _ranked(self) -> list[tuple[str, float]]:
         return sorted(self.frequencies.items(), key=lambda item: (-item[1], item[0]))
 
@@ -257,7 +248,9 @@ def kept_in_halves(
     while len(found) < len(halves) and not (found and out_of_time()):
         some = halves[len(found) : len(found) + at_once]
         if in_batches:
-            found += _kept_in_batches(task, some, alpha)
+            weights = task.prepared.weights
+            several = task.problem(np.vstack([weights[None], weights * some]))  # all rows come first
+            found += [task.columns(support) for support in _solved(several, task.penalty, alpha).supports[1:]]
         else:
             found += [_kept_alone(question, problem.counted, half, alpha, context) for half in some]
         context.progress.report("halves", len(found), len(halves))
@@ -289,13 +282,6 @@ def complementary_halves(
             got = f"{rows} rows with values too rare for that"
             raise InputError(describe("stability", expected, got, "give more rows"))
     return np.array(found)
-
-
-def _kept_in_batches(task: ConvexTask, halves: Mask, alpha: float) -> list[Indices]:
-    """Return the columns that some halves (halves, rows) keep: batches of one problem, after all rows."""
-    weights = task.prepared.weights
-    problem = task.problem(np.vstack([weights[None], weights * halves]))
-    return [task.columns(support) for support in _solved(problem, task.penalty, alpha).supports[1:]]
 
 
 def _kept_alone(question: Question, counted: Mask, half: Mask, alpha: float, context: Context) -> Indices:

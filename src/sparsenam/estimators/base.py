@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 
+from sparsenam.codec import Vector
 from sparsenam.context import ProgressBar, ResumeFile, Streams, running, thread_count
 from sparsenam.convex.path import TOLERANCE
 from sparsenam.errors import ChoiceWarning, InputError, describe, rows_named_by
@@ -43,7 +44,6 @@ from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, Pe
 from sparsenam.training import Network
 
 RandomState = int | np.random.RandomState | None
-Vector = NDArray[np.float64]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

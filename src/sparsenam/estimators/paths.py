@@ -65,13 +65,13 @@ def random_feature_path(
         ``family``, by default "gaussian"; ``penalty``, by default "group_lasso", and not "adaptive", which needs a
         first fit; ``sample_weight``, of shape (rows,).
     """
-    _check_length(alphas, n_alphas)
+    grid = _falling(alphas, n_alphas)
     _check_names("random_feature_path", settings, ProblemSettings)
     hidden = {"hidden": (100, 50), "activation": "relu", "n_jobs": None}  # which ramps do not read
     plan = _plan(settings, features="ramps", norm=norm, width=width, tol=tol, **hidden)
     problem = _problem(X, y, plan, settings)
     task = convex_task(problem, plan, Context(Streams(0)))
-    path = convex_path(task.problem(), task.penalty, alphas=_falling(alphas), n_alphas=n_alphas, tol=tol)
+    path = convex_path(task.problem(), task.penalty, alphas=grid, n_alphas=n_alphas, tol=tol)
     return task.path(tuple(path), problem.column_names)
 
 
@@ -107,9 +107,8 @@ def snam_path(
     _check_names("snam_path", settings, FitSettings)
     if network is not None:
         require_default("checkpoint of Network", network.checkpoint, None, "a path is many fits")
-    _check_length(alphas, n_alphas)
+    grid = _falling(alphas, n_alphas)
     context = Context(Streams.from_random_state(settings.get("random_state")), Clock(settings.get("max_seconds")))
-    grid = _falling(alphas)
     if order == "convex":
         plan = _plan(settings, network=network, refit=True)
         problem = _problem(X, y, plan, settings)
@@ -176,15 +175,11 @@ def _check_names(where: str, settings: ProblemSettings, known: type[ProblemSetti
         raise TypeError(f"{where}() got an unexpected keyword argument {name!r}")
 
 
-def _check_length(alphas: ArrayLike | None, n_alphas: int) -> None:
+def _falling(alphas: ArrayLike | None, n_alphas: int) -> NDArray[np.float64] | None:
     check_whole("n_alphas", n_alphas)
-    if alphas is not None:
-        require_default("n_alphas", n_alphas, 30, "alphas are given")
-
-
-def _falling(alphas: ArrayLike | None) -> NDArray[np.float64] | None:
     if alphas is None:
         return None
+    require_default("n_alphas", n_alphas, 30, "alphas are given")
     grid = np.sort(np.asarray(alphas, dtype=np.float64).ravel())[::-1]
     if grid.size == 0 or not np.isfinite(grid).all() or grid[-1] < 0:
         raise InputError(describe("alphas", "finite numbers of at least 0", f"{alphas!r}", "correct them"))

@@ -79,7 +79,11 @@ class FDRSelector(SelectorMixin, BaseEstimator):
         sample_weight : array-like of shape (rows,), optional
             Weight of each row; a row of weight 0 counts as absent.
         """
-        _check_varies(require_target(self, y))
+        values = np.asarray(require_target(self, y))
+        # that there is one class or one row, the model says
+        if values.dtype.kind in "iuf" and values.ndim and len(values) > 1 and np.ptp(values) == 0:
+            got = f"{values.flat[0]} in all {len(values)} rows"
+            raise InputError(describe("y", "a target that varies", got, "give other rows, or leave the test out"))
         model = self._model(y, FDR(self.q, self.method)).fit(X, y, sample_weight=sample_weight)
         assert model.fdr_ is not None
         vars(self).pop("feature_names_in_", None)  # of an earlier fit
@@ -115,14 +119,6 @@ class FDRSelector(SelectorMixin, BaseEstimator):
         tags.target_tags.required = True
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _check_varies(y: ArrayLike) -> None:
-    """Raise where a target of numbers has one value; that there is one class or one row, the model says."""
-    values = np.asarray(y)
-    if values.dtype.kind in "iuf" and values.ndim and len(values) > 1 and np.ptp(values) == 0:
-        got = f"{values.flat[0]} in all {len(values)} rows"
-        raise InputError(describe("y", "a target that varies", got, "give other rows, or leave the test out"))
 
 
 def _family_of(y: ArrayLike) -> str:

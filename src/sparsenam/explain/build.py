@@ -36,7 +36,7 @@ from sparsenam.fit.summary import (
     summarize_data,
 )
 from sparsenam.model import AdditiveModel, keep_terms
-from sparsenam.tables import Term
+from sparsenam.tables.encoder import Term
 from sparsenam.uncertainty.bands import Bands, TermBand
 
 Matrix = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 from sparsenam.explain.explanation import Dropped
 from sparsenam.fit.pipeline import Fit
 from sparsenam.penalties import as_penalty
-from sparsenam.tables import Term
+from sparsenam.tables.encoder import Term
 from sparsenam.tables.notes import far_values_note
 from sparsenam.text import count_text
 from sparsenam.training import Network

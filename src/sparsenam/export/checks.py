@@ -24,13 +24,13 @@ from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit, applied, column_curves, terms_of
 from sparsenam.model.networks import SubNetworks
 from sparsenam.model.pairs import PairFunction
-from sparsenam.networks import ACTIVATION_NAMES, MLPBank
+from sparsenam.networks.bank import ACTIVATION_NAMES, MLPBank
 from sparsenam.penalties import as_penalty
 from sparsenam.selection import RULES
 from sparsenam.selection.curve import StoredCurve, rule_name
-from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import FIRST_DAY, LAST_DAY
 from sparsenam.tables.columns import Column
+from sparsenam.tables.encoder import TableEncoder
 from sparsenam.text import Task
 from sparsenam.training import Network
 from sparsenam.uncertainty.bands import LEVELS, Bands

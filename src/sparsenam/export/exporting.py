@@ -20,8 +20,8 @@ from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import ClassResponse, Response, SurvivalResponse
 from sparsenam.fit.summary import read_cells
 from sparsenam.model import AdditiveModel
-from sparsenam.tables import TableEncoder
 from sparsenam.tables.columns import as_numbers
+from sparsenam.tables.encoder import TableEncoder
 from sparsenam.tables.text import date_key
 
 Rows = Sequence[Mapping[str, Cell]]

@@ -31,7 +31,7 @@ from sparsenam.files import said_by, write_atomically
 from sparsenam.fit.pipeline import Fit
 from sparsenam.model import AdditiveModel
 from sparsenam.model.networks import SubNetworks
-from sparsenam.networks import MLPBank
+from sparsenam.networks.bank import MLPBank
 from sparsenam.selection.curve import StoredCurve
 from sparsenam.text import Task
 
@@ -78,7 +78,11 @@ def save_fit(fit: Fit, path: str | PathLike[str]) -> None:
     except InputError as error:  # such as labels of a type that JSON does not have
         raise ModelFileError(str(error)) from error
     document = pack(head)[0] | document
-    _check_readable(document, tensors, fit.task)
+    try:  # whether load would read this, before anything is written
+        _read(parse_object(compact_json(document)), tensors, {str(document["estimator"]): fit.task})
+    except RefusalError as error:
+        expected, remedy = "a model that load would read", "fit columns and targets of moderate size"
+        raise ModelFileError(describe("model to save", expected, str(error), remedy)) from error
     write_container(Path(path), document, tensors)
     if left_out:
         message = f"settings that are no plain data are not in {path}: {', '.join(left_out)}."
@@ -94,15 +98,6 @@ def _check_model(model: AdditiveModel) -> None:
     if isinstance(model.functions, SubNetworks) and type(model.functions.bank) is not MLPBank:
         expected, got = "sub-networks that this library builds", f"those of {type(model.functions.bank).__name__}"
         raise ModelFileError(describe("model to save", expected, got, remedy))
-
-
-def _check_readable(document: dict[str, Json], tensors: Tensors, task: Task) -> None:
-    """Raise `ModelFileError` unless `load` would read this, before anything is written."""
-    try:
-        _read(parse_object(compact_json(document)), tensors, {str(document["estimator"]): task})
-    except RefusalError as error:
-        expected, remedy = "a model that load would read", "fit columns and targets of moderate size"
-        raise ModelFileError(describe("model to save", expected, str(error), remedy)) from error
 
 
 def load_fit(path: str | PathLike[str], tasks: Mapping[str, Task]) -> Fit:
@@ -121,7 +116,10 @@ def load_fit(path: str | PathLike[str], tasks: Mapping[str, Task]) -> Fit:
         When the file is damaged, changed, of another version, or says what cannot be.
     """
     document, tensors = read_container(Path(path))
-    _check_schema(path, document.get("schema"))
+    schema = document.get("schema")
+    if type(schema) is not int or schema != SCHEMA:
+        remedy = "install the version of sparsenam that wrote it, or fit and save again"
+        raise ModelFileError(describe(f"model file {path}", f"schema {SCHEMA}", f"{str(schema)[:40]!r}", remedy))
     try:
         head, fit = _read(document, tensors, tasks)
         settings = unpack_parameters(fit.settings)
@@ -133,12 +131,6 @@ def load_fit(path: str | PathLike[str], tasks: Mapping[str, Task]) -> Fit:
         message = f"settings that are no plain data are not in {path} and have their defaults: {names}."
         warnings.warn(message, ModelFileWarning, stacklevel=3)
     return replace(fit, settings=settings)
-
-
-def _check_schema(path: str | PathLike[str], schema: object) -> None:
-    if type(schema) is not int or schema != SCHEMA:
-        remedy = "install the version of sparsenam that wrote it, or fit and save again"
-        raise ModelFileError(describe(f"model file {path}", f"schema {SCHEMA}", f"{str(schema)[:40]!r}", remedy))
 
 
 def _read(document: dict[str, Json], tensors: Tensors, tasks: Mapping[str, Task]) -> tuple[Head, Fit]:

@@ -20,9 +20,8 @@ from sparsenam.families import FAMILIES
 from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.networks import SubNetworks
 from sparsenam.model.pairs import PairFunction
-from sparsenam.tables import TableEncoder
 from sparsenam.tables.columns import Column
-from sparsenam.tables.encoder import Term
+from sparsenam.tables.encoder import TableEncoder, Term
 from sparsenam.tables.text import MARKERS, has_leading_zero, is_marker, number_in, number_key
 
 Task = Literal["regression", "classes", "labels", "survival"]

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_check
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
+from sparsenam.codec import Matrix, Vector
 from sparsenam.errors import InputError, RowError, describe, nearest
 
 if TYPE_CHECKING:
     from sparsenam.families.custom import CustomLoss
 
 Array = TypeVar("Array", bound=Any)  # numpy or torch: every formula is written once for both
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
 Dispersion = Literal["fixed", "pearson", "pooled", "empirical"]
 Response = Literal["number", "count", "amount", "binary", "classes", "labels"]

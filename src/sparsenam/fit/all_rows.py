@@ -16,10 +16,9 @@ from sparsenam.fit.response import check_counts, check_exposure
 from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.additive import in_units
 from sparsenam.smooth.all_rows import AllRows, BlockProblem, NewtonSums, fit_all_rows, newton_sums
-from sparsenam.tables import Sample, Scaling, TableEncoder
 from sparsenam.tables.blocks import Block, Blocks, VisitedBlocks
-from sparsenam.tables.encoder import News
-from sparsenam.tables.sample import Matrix, Vector
+from sparsenam.tables.encoder import News, TableEncoder
+from sparsenam.tables.sample import Matrix, Sample, Scaling, Vector
 from sparsenam.training.rows import TrainingBlocks
 
 TargetReader = Callable[[NDArray[np.generic]], tuple[Matrix, Vector]]

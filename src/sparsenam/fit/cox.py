@@ -24,7 +24,8 @@ from sparsenam.selection.choose import Choice, CrossValidation, HeldOutLoss, Val
 from sparsenam.selection.curve import Splits, held_out_counts
 from sparsenam.selection.task import ConvexTask
 from sparsenam.survival import Baseline, RiskSets, Ties
-from sparsenam.tables import Sample, TableEncoder, prepare
+from sparsenam.tables.encoder import TableEncoder
+from sparsenam.tables.sample import Sample, prepare
 
 Result = TypeVar("Result")
 

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sparsenam.codec import Vector
 from sparsenam.errors import InputError, describe, nearest
 from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import GivenRows
-from sparsenam.fit.summary import ColumnSummary, Density
+from sparsenam.fit.summary import Density
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import (
     Curves,
@@ -30,7 +31,6 @@ from sparsenam.tables.encoder import ColumnName
 from sparsenam.tables.text import listed
 from sparsenam.text import count_text
 
-Vector = NDArray[np.float64]
 NewCurves = Callable[[EditedColumn], tuple[Curves, str]]  # from a column to its curves after an edit, and to words
 UNKNOWN = "unknown"
 LONGEST_REASON = 2000  # characters of a reason or a name
@@ -130,7 +130,10 @@ class Editor:
                 remedy = "fit with pairs=0 or other pairs, or change its single effect by set_shape or flatten"
                 raise InputError(describe(where, "a column in no pair", got, remedy))
         summary = next(part for part in self.fit.summary.data.columns if part.name == names[index])
-        x, counts = points_of(summary)
+        if summary.density is not None:
+            x, counts = within_bins(summary.density)  # rows spread evenly within a bin
+        else:
+            x, counts = np.arange(len(summary.counts), dtype=np.float64), np.array(summary.counts, dtype=np.float64)
         return EditedColumn(where, int(index), encoder, shapes, model.intercept.size, x, counts)
 
     def _blank(self, column: int | None, request: str) -> Edit:
@@ -179,13 +182,6 @@ def _edited(
     if column is not None and norm is not None:
         norms[fit.encoder.names.index(column)] = norm
     return replace(fit, model=model, edits=edits, n_parameters=n_parameters, norms=norms)
-
-
-def points_of(summary: ColumnSummary) -> tuple[Vector, Vector]:
-    """Return values or codes (points,) of a column and how many rows have each, rows spread evenly within a bin."""
-    if summary.density is not None:
-        return within_bins(summary.density)
-    return np.arange(len(summary.counts), dtype=np.float64), np.array(summary.counts, dtype=np.float64)
 
 
 def within_bins(density: Density) -> tuple[Vector, Vector]:

@@ -15,7 +15,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, require_numbers
 from sparsenam.model import Finished, finish
 from sparsenam.model.networks import n_weights, network_functions
-from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
+from sparsenam.networks.bank import MLPBank, SubnetBank, build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso, JointGroupLasso, NeedsFirstFit, Penalty, spread, weighted
 from sparsenam.tables.sample import Matrix, Vector
 from sparsenam.training import Network

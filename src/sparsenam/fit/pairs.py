@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, cast
@@ -21,8 +21,8 @@ from sparsenam.selection.curve import FDR, among
 from sparsenam.selection.pairs import PairTask, choose_pairs, screen
 from sparsenam.smooth.engine import LIGHTEST, SmoothFit, SmoothProblem
 from sparsenam.smooth.pairs import MOST_MEGABYTES, PairFit, fit_pairs, least_megabytes
-from sparsenam.tables import PreparedSample, TableEncoder
-from sparsenam.tables.encoder import ColumnName, column_index
+from sparsenam.tables.encoder import ColumnName, TableEncoder, column_index
+from sparsenam.tables.sample import PreparedSample
 
 if TYPE_CHECKING:
     from sparsenam.fit.plan import Plan, Splitter  # which reads the types of settings from here
@@ -99,15 +99,6 @@ def pair_megabytes(pair: tuple[int, int], prepared: PreparedSample) -> float:
     return least_megabytes((x[one], x[other]), (bool(levels[one]), bool(levels[other])))
 
 
-def check_shaped(pairs: Sequence[tuple[int, int]], shaped: Collection[int], names: Sequence[str]) -> None:
-    """Raise for a pair of terms of which one must keep to a shape: it could not be promised for the whole model."""
-    for pair in pairs:
-        for term in set(shaped).intersection(pair):
-            got = f"{names[term]!r}, of which shapes asks something"
-            remedy = "leave it out of pairs, or out of shapes"
-            raise InputError(describe("pairs", "columns whose shape is free", got, remedy))
-
-
 def value_terms(encoder: TableEncoder, prepared: PreparedSample) -> dict[int, int]:
     """Return for each column the index, among the prepared terms, of the term with its values."""
     index = {int(term): place for place, term in enumerate(prepared.terms)}
@@ -144,7 +135,11 @@ def add_pairs(
         heredity: Heredity = "strong" if tested else plan.settings.heredity
         found = find_pairs(at, on_scale, choice, terms, most, heredity, splits(problem), context)
     else:
-        check_shaped(found, shaped, prepared.names)
+        both = [term for pair in found for term in set(shaped).intersection(pair)]
+        if both:  # a shape could not be promised for the whole model
+            got = f"{prepared.names[both[0]]!r}, of which shapes asks something"
+            remedy = "leave it out of pairs, or out of shapes"
+            raise InputError(describe("pairs", "columns whose shape is free", got, remedy))
         found = [pair for pair in found if not tested or allowed.issuperset(pair)]
     if not found:
         return fitted
@@ -266,6 +261,7 @@ def _assembled(
     """Return the fit as a model in which a pair holds nothing that either of its terms explains alone."""
     prepared = problem.prepared
     outputs, unit = fit.intercept.size, prepared.target_scaling.scale
+    center, scale = prepared.scaling.center, prepared.scaling.scale
     intercept = fit.intercept.copy()
     shapes = dict(held)
     for place, curve, mean in zip(mains, fit.mains.functions(), fit.mains.mean_effects, strict=True):
@@ -278,18 +274,12 @@ def _assembled(
             known = shapes.get(place)
             alone = FittedCurve.level_beyond(knots, margin[:-1], margin[-1])
             shapes[place] = alone if known is None else with_margin(known, knots, margin)
-        pure.append(_rescaled(split.pair, prepared, places, unit))
+        first, second = (center[place] + scale[place] * each for place, each in zip(places, pair.knots, strict=True))
+        terms = int(prepared.terms[places[0]]), int(prepared.terms[places[1]])  # from scaled terms to encoded ones
+        pure.append(PairFunction(terms, (first, second), split.pair.values * unit, pair.weights))
     ordered = tuple(shapes[place] for place in range(prepared.terms.size))
     finished = finish(prepared, problem.family, ordered, intercept, pairs=pure)
     offset = np.zeros((prepared.weights.size, outputs))
     offset[prepared.weights > 0] = fit.offset
     evidence = SmoothEvidence(problem, fit.mains, mains, offset, fit.spreads)
     return Fitted(finished.model, finished.norms(), smooth=evidence, freedom=fit.freedom)
-
-
-def _rescaled(pair: PairFunction, prepared: PreparedSample, places: tuple[int, int], unit: Vector) -> PairFunction:
-    """Return a pair of scaled terms as one of encoded terms and in the units of the linear predictor."""
-    center, scale = prepared.scaling.center, prepared.scaling.scale
-    first, second = (center[place] + scale[place] * knots for place, knots in zip(places, pair.knots, strict=True))
-    terms = (int(prepared.terms[places[0]]), int(prepared.terms[places[1]]))
-    return PairFunction(terms, (first, second), pair.values * unit, pair.weights)

@@ -21,7 +21,7 @@ from sparsenam.discover.stability import Stability
 from sparsenam.errors import rows_named_by
 from sparsenam.fit.all_rows import on_all_rows, trained_on
 from sparsenam.fit.pairs import add_pairs, asked_pairs
-from sparsenam.fit.plan import FitInput, Plan, Splitter, choose, fit_terms, identity_of, splitter
+from sparsenam.fit.plan import FitInput, Plan, choose, fit_terms, identity_of, splitter
 from sparsenam.fit.problem import FamilyProblem, Fitted, check_shapes
 from sparsenam.fit.response import ClassResponse, GivenRows, NumberResponse, Response, SurvivalResponse, given_weights
 from sparsenam.fit.summary import TrainingSummary, kept_columns, summarize_training
@@ -32,7 +32,7 @@ from sparsenam.selection import FDR, CVCurve, Evidence, RegularizationPath
 from sparsenam.selection.choose import Choice
 from sparsenam.selection.curve import StoredCurve
 from sparsenam.selection.task import by_column, path_summary, substitutes_of, twins_of
-from sparsenam.tables import TableEncoder
+from sparsenam.tables.encoder import TableEncoder
 from sparsenam.tables.prediction import encode_in_parts, few_terms
 from sparsenam.text import Task, output_names, score_units
 from sparsenam.training import History
@@ -245,7 +245,13 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     """Return the fit that the plan gives for some rows; ``respond`` says what the fitted model answers with."""
     started, encoder, clock = time.perf_counter(), rows.encoder, context.clock
     splits = splitter(plan, rows, context)
-    problem = _with_estimated_family(_posed(rows, plan, context), plan, splits, context)
+    problem = _posed(rows, plan, context)
+    if plan.first_family is not None:  # numbers of the family are estimated by a first fit
+        within, first = context.within("first"), replace(problem, family=plan.first_family)
+        clock.part = "the first fit"
+        scores = first.scores(fit_terms(first, choose(first, plan, splits, within), plan, within).model)
+        family = problem.family.estimated(scores, problem.prepared.target, problem.prepared.weights)
+        problem = replace(problem, family=family)
     clock.part = "the choice of columns"
     choice = choose(problem, plan, splits, context)
     clock.part = "the fit of the chosen columns"
@@ -283,17 +289,6 @@ def _posed(rows: FitInput, plan: Plan, context: Context) -> FamilyProblem:
     if rows.table is not None and not plan.strategy.fits_all_rows:
         problem = replace(problem, all_rows=partial(trained_on, rows.table, encoder, rows.sample))
     return problem
-
-
-def _with_estimated_family(problem: FamilyProblem, plan: Plan, splits: Splitter, context: Context) -> FamilyProblem:
-    """Return the problem with the numbers of its family estimated by a first fit, where the family has any."""
-    if plan.first_family is None:
-        return problem
-    within, first = context.within("first"), replace(problem, family=plan.first_family)
-    context.clock.part = "the first fit"
-    fitted = fit_terms(first, choose(first, plan, splits, within), plan, within)
-    prepared, scores = problem.prepared, first.scores(fitted.model)
-    return replace(problem, family=problem.family.estimated(scores, prepared.target, prepared.weights))
 
 
 def _fit_value(

@@ -41,10 +41,10 @@ from sparsenam.selection import Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import FDR, CrossValidator, splits_of
 from sparsenam.selection.task import ConvexTask, Norm
-from sparsenam.smooth.constraints import Shape, read_shape
-from sparsenam.tables import PreparedSample, Sample, TableEncoder, check_target_not_inside
-from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
-from sparsenam.tables.frame import read_table
+from sparsenam.smooth.constraints import read_shape
+from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, TableEncoder, grouping_of
+from sparsenam.tables.frame import check_target_not_inside, read_table
+from sparsenam.tables.sample import PreparedSample, Sample
 from sparsenam.training import Network
 
 DEFAULT_FOLDS = 5
@@ -126,7 +126,11 @@ def resolve_snam(settings: Settings) -> Resolved:
         expected = "a fit of the discovered columns alone"
         raise InputError(describe("rule=FDR(…)", expected, "refit=False", "leave it out"))
     if network is None:
-        asked = {} if settings.shapes is None else read_shapes(settings.shapes)
+        shapes = {} if settings.shapes is None else settings.shapes
+        if not isinstance(shapes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user's input
+            remedy = 'write for example {"age": "increasing"}'
+            raise InputError(describe("shapes", "a dictionary from column to shape", repr(shapes), remedy))
+        asked = {column: read_shape(text, f"shapes of column {column!r}") for column, text in shapes.items()}
         return (convex_strategy() if refit is False else smooth_strategy(asked)), penalty, rule
     if not isinstance(network, Network):  # pyright: ignore[reportUnnecessaryIsInstance]
         remedy = "write for example Network(hidden=(100, 50))"
@@ -195,17 +199,17 @@ def require_default(name: str, value: object, default: object, reason: str) -> N
         raise InputError(describe(name, f"its default {default!r}", " ".join(got.split()), "leave it out"))
 
 
-def read_shapes(shapes: Mapping[ColumnName, str]) -> dict[ColumnName, Shape]:
-    """Return what is asked of each column."""
-    if not isinstance(shapes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user's input
-        remedy = 'write for example {"age": "increasing"}'
-        raise InputError(describe("shapes", "a dictionary from column to shape", repr(shapes), remedy))
-    return {column: read_shape(text, f"shapes of column {column!r}") for column, text in shapes.items()}
-
-
 def identity_of(prepared: PreparedSample, seed: int, settings: Mapping[str, object]) -> str:
     """Return a digest of the data, the seed and the settings that decide the numbers, to know a resume file by."""
-    digest = hashlib.sha256(f"{_describe_settings(settings)} {seed} {prepared.names}".encode())
+    network = settings.get("network")
+    deciding = {name: value for name, value in settings.items() if name not in (*NEUTRAL, "network")}
+    if isinstance(network, Network):
+        neutral = set[str](NEUTRAL_OF_NETWORK)
+        if network.schedule == "constant":  # other schedules depend on where the last epoch is
+            neutral.add("max_epochs")
+        trained = network.get_params(deep=False)
+        deciding |= {f"network__{name}": value for name, value in trained.items() if name not in neutral}
+    digest = hashlib.sha256(f"{describe_setting(deciding)} {seed} {prepared.names}".encode())
     for array in (prepared.x, prepared.target, prepared.weights):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
@@ -249,19 +253,6 @@ def _describe_object(value: object) -> str:
     else:
         state = vars(value) if hasattr(value, "__dict__") else ""
     return f"{type(value).__qualname__} {getattr(value, '__name__', '')}{describe_setting(state)}"
-
-
-def _describe_settings(settings: Mapping[str, object]) -> str:
-    """Return a text of the settings that decide the numbers of a fit."""
-    network = settings.get("network")
-    deciding = {name: value for name, value in settings.items() if name not in (*NEUTRAL, "network")}
-    if isinstance(network, Network):
-        neutral = set[str](NEUTRAL_OF_NETWORK)
-        if network.schedule == "constant":  # other schedules depend on where the last epoch is
-            neutral.add("max_epochs")
-        trained = network.get_params(deep=False)
-        deciding |= {f"network__{name}": value for name, value in trained.items() if name not in neutral}
-    return describe_setting(deciding)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -362,11 +353,15 @@ def plan_of(
 
 def choose(problem: FamilyProblem, plan: Plan, splits: Splitter, context: Context) -> Choice | None:
     """Let the convex problem choose terms, and alpha where the plan leaves it open; None if it has no part."""
-    prepared, strategy = problem.prepared, plan.strategy
+    prepared, strategy, most = problem.prepared, plan.strategy, plan.settings.max_features
     if not strategy.chooses or not prepared.terms.size:
         return None
     if prepared.grouping.weights.any():
-        _check_free_columns(problem, plan)
+        free = prepared.grouping.weights[prepared.grouping.group_of] == 0.0
+        always = np.unique(problem.column_of[prepared.terms[free]]).size
+        if most is not None and always > most:
+            expected = f"at least the {always} columns that are always kept"
+            raise InputError(describe("max_features", expected, f"{most}", "allow more"))
         how = plan.settings.alpha if plan.settings.alpha != "auto" else splits(problem)
     else:  # nothing is penalised: any alpha gives the same
         require_no_path_settings(plan.settings, "no column is penalised, so all are kept")
@@ -395,16 +390,6 @@ def fit_terms(problem: FamilyProblem, choice: Choice | None, plan: Plan, context
         every = np.arange(problem.prepared.terms.size)
         return problem.fit(plan.strategy.fitter(None) if every.size else smooth_fitter(), every, None, context)
     return problem.fit(plan.strategy.fitter(choice), choice.support, choice.start, context)
-
-
-def _check_free_columns(problem: FamilyProblem, plan: Plan) -> None:
-    """Raise where more columns are never penalised than may be kept."""
-    prepared, grouping = problem.prepared, problem.prepared.grouping
-    free = [members for members, weight in zip(grouping.members, grouping.weights, strict=True) if weight == 0.0]
-    columns = {int(problem.column_of[prepared.terms[index]]) for members in free for index in members}
-    if plan.settings.max_features is not None and len(columns) > plan.settings.max_features:
-        expected, got = f"at least the {len(columns)} columns that are always kept", f"{plan.settings.max_features}"
-        raise InputError(describe("max_features", expected, got, "allow more"))
 
 
 def splitter(plan: Plan, given_rows: FitInput, context: Context) -> Splitter:

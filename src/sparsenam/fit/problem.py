@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sparsenam.codec import Indices, Mask, Vector
 from sparsenam.context import Context
 from sparsenam.convex.design import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.path import TOLERANCE
@@ -16,7 +16,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.families.base import robust_center_and_scale
 from sparsenam.model import AdditiveModel, finish
-from sparsenam.networks import MLPBank, build_bank, initial_parameters
+from sparsenam.networks.bank import MLPBank, build_bank, initial_parameters
 from sparsenam.penalties import Penalty
 from sparsenam.selection.choose import (
     Choice,
@@ -32,15 +32,11 @@ from sparsenam.smooth.constraints import Shape
 from sparsenam.smooth.engine import SmoothFit
 from sparsenam.smooth.fit import smooth_fit
 from sparsenam.smooth.grid import PairSpread
-from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
-from sparsenam.tables.encoder import ColumnName, column_index
-from sparsenam.tables.sample import mean_and_deviation
+from sparsenam.tables.encoder import ColumnName, TableEncoder, column_index
+from sparsenam.tables.sample import PreparedSample, Sample, mean_and_deviation, prepare
 from sparsenam.training import History, Network
 from sparsenam.training.rows import TrainingBlocks
 
-Vector = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 FeatureKind = Literal["ramps", "hinges", "random"]
 
 # make constants: CHOICE_RAMPS halved +0.42 %, doubled +0.08 % loss

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from sparsenam.codec import Bounds, Via
+from sparsenam.codec import Bounds, Matrix, Vector, Via
 from sparsenam.errors import LARGEST_VALUE, LEAST_DIVISOR, InputError, RefusalError, RowError, describe, require, shown
 from sparsenam.families import Family
 from sparsenam.fit.problem import target_measure
@@ -27,8 +27,6 @@ from sparsenam.model import AdditiveModel
 from sparsenam.survival import Baseline, RiskSets, Ties, read_survival
 from sparsenam.text import Task
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Classes = NDArray[np.generic]
 ClassWeight = Mapping[object, float] | Literal["balanced"] | None
 TwoModels = tuple[AdditiveModel, AdditiveModel]

@@ -15,19 +15,16 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 import scipy
 import sklearn
-from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Count, MaybeNaN, Numbers, Size, to_plain, unpack
+from sparsenam.codec import Bounds, Count, Mask, Matrix, MaybeNaN, Numbers, Size, Vector, to_plain, unpack
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import Evidence
 from sparsenam.selection.task import PathSummary
-from sparsenam.tables import PreparedSample, TableEncoder, Term
 from sparsenam.tables.columns import Cells
+from sparsenam.tables.encoder import TableEncoder, Term
+from sparsenam.tables.sample import PreparedSample
 
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Preliminary = Literal["while", "after"]
 SUMMARY_ROWS_AT_ONCE = 65_536
 SUMMARY_BINS = 40
@@ -150,6 +147,7 @@ def summarize_training(
     ``prepared``, the sample on the scale of the fit, names the terms that vary and those equal to others. ``encoded``
     are the terms of the training rows, shape (rows, terms); rows of weight 0 do not count.
     """
+    torch = None if model.weights is None else sys.modules.get("torch")  # loaded after a network was trained
     return TrainingSummary(
         data=summarize_data(encoder, model, encoded, weights),
         path=path,
@@ -158,7 +156,7 @@ def summarize_training(
         evidence=evidence,
         seconds=0.0,
         created=datetime.now(UTC).date().isoformat(),
-        versions=dict(_versions()) | ({} if model.weights is None else _torch_version()),
+        versions=dict(_versions()) | ({} if torch is None else {"torch": str(torch.__version__)}),
     )
 
 
@@ -286,12 +284,6 @@ def _versions() -> tuple[tuple[str, str], ...]:
     modules = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn}
     found = {name: str(module.__version__) for name, module in modules.items()}
     return tuple({"python": platform.python_version(), "sparsenam": version("sparsenam"), **found}.items())
-
-
-def _torch_version() -> dict[str, str]:
-    """Return the version of PyTorch where it is loaded, as it is after a network was trained."""
-    torch = sys.modules.get("torch")
-    return {} if torch is None else {"torch": str(torch.__version__)}
 
 
 def _column_summary(

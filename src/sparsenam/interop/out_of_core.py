@@ -18,9 +18,8 @@ from sparsenam.errors import InputError, check_word, describe, rows_named_by
 from sparsenam.estimators.base import AdditiveEstimator
 from sparsenam.files import written_beside
 from sparsenam.interop.clusters import numbered
-from sparsenam.tables import TableEncoder
 from sparsenam.tables.blocks import PARQUET, distinct_names, source_of
-from sparsenam.tables.encoder import News
+from sparsenam.tables.encoder import News, TableEncoder
 
 if TYPE_CHECKING:
     import dask.dataframe as dd

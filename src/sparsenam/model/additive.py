@@ -17,7 +17,7 @@ from sparsenam.families.base import SMALLEST_FLOAT
 from sparsenam.model.curve import FittedCurve
 from sparsenam.model.networks import SubNetworks, n_weights
 from sparsenam.model.pairs import PairFunction
-from sparsenam.tables import PreparedSample, Scaling
+from sparsenam.tables.sample import PreparedSample, Scaling
 
 Functions = tuple[FittedCurve, ...] | SubNetworks
 Numbers = list[float]
@@ -228,7 +228,12 @@ def finish(
     missing = np.isnan(x)
     outputs = effects_of(functions, np.where(missing, 0.0, x) if missing.any() else x, intercept.size)
     shares = prepared.weights / prepared.weights.sum()
-    offsets = means_of_present(outputs, x, shares)
+    if missing.any():  # means are over the rows in which a term is present, 0 where it is absent in all of a fold
+        present = ~missing * shares
+        totals = np.maximum(present.sum(axis=1, keepdims=True), SMALLEST_FLOAT)
+        offsets = np.einsum("jik,ji->jk", outputs, present / totals)
+    else:
+        offsets = np.einsum("jik,i->jk", outputs, shares)
     outputs -= offsets[:, None]
     absent = np.zeros_like(offsets)
     if filled and len(x):
@@ -254,18 +259,6 @@ def finish(
         pairs=tuple(pairs),
     )
     return Finished(model, np.sqrt(squares), np.einsum("jik,i->j", np.abs(outputs), shares))
-
-
-def means_of_present(outputs: NDArray[np.float64], x: Matrix, shares: Vector) -> Matrix:
-    """Return the mean of outputs (terms, rows, outputs) over the rows in which x (terms, rows) is not NaN.
-
-    It is 0 of a term that is absent wherever a row counts, as it may be in the rows of a fold.
-    """
-    present = ~np.isnan(x)
-    if present.all():
-        return np.einsum("jik,i->jk", outputs, shares)
-    weights = present * shares
-    return np.einsum("jik,ji->jk", outputs, weights / np.maximum(weights.sum(axis=1, keepdims=True), SMALLEST_FLOAT))
 
 
 def keep_terms(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveModel:

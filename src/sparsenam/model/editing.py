@@ -18,7 +18,8 @@ from sparsenam.errors import InputError, check_word, describe, nearest
 from sparsenam.model.additive import AdditiveModel
 from sparsenam.model.curve import FittedCurve
 from sparsenam.model.pairs import PairFunction
-from sparsenam.tables import Column, TableEncoder
+from sparsenam.tables.columns import Column
+from sparsenam.tables.encoder import TableEncoder
 from sparsenam.tables.text import date_in, date_key, days_since_epoch, listed, number_key
 
 Numbers = tuple[float, ...]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Indices, Matrix, Vector, Via
 from sparsenam.model.curve import FittedCurve
-from sparsenam.networks import MLPBank, SubnetBank, outputs_of
-from sparsenam.tables import Scaling
+from sparsenam.networks.bank import PIECEWISE_LINEAR, MLPBank, SubnetBank, outputs_of
+from sparsenam.tables.sample import Scaling
 
 FAR = 1e12  # standard deviations; a kink beyond belongs to a unit that is constant for every real input
 KINK_DISTANCE = 1e-12  # of the unit: kinks so close are one, unless the effect jumps between them
@@ -79,7 +79,7 @@ def network_functions(bank: SubnetBank, theta: Matrix) -> tuple[FittedCurve, ...
 
     Each curve follows from its own parameters alone: it is the same beside any others.
     """
-    if isinstance(bank, MLPBank) and bank.piecewise_linear:
+    if isinstance(bank, MLPBank) and all(activation in PIECEWISE_LINEAR for activation in bank.activations):
         rows = (np.array([term], dtype=np.intp) for term in range(len(theta)))
         return tuple(_curve(bank.take(row), theta[row]) for row in rows)
     return SubNetworks.of(bank, theta)

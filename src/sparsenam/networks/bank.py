@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from sparsenam.codec import Array as StoredArray
-from sparsenam.codec import Bounds, Count, is_sequence
+from sparsenam.codec import Bounds, Count, Vector, is_sequence
 from sparsenam.context import Streams
 from sparsenam.errors import InputError, check_word, describe
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Array = TypeVar("Array", bound=Any)  # numpy or torch
-Vector = NDArray[np.float64]
 
 WIDEST_LAYER = 1 << 24  # of a layer in a file
 Width = Annotated[int, Bounds(1, WIDEST_LAYER)]
@@ -145,11 +144,6 @@ class MLPBank:
         """Whether the first layer computes eʷ(x - b)."""
         return self.activation == "exu" and len(self.hidden) > 0
 
-    @property
-    def piecewise_linear(self) -> bool:
-        """Whether every sub-network is a piecewise linear function of its input."""
-        return all(activation in PIECEWISE_LINEAR for activation in self.activations)
-
     def tensors(self, theta: Array) -> list[Array]:
         """Return the layers' tensors as views of θ, each of shape (terms, in, out)."""
         views: list[Array] = []
@@ -236,17 +230,14 @@ def outputs_of(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
     filled = np.ascontiguousarray(np.where(np.isnan(x), 0.0, x))
     for start in range(0, rows if n_terms else 0, NETWORK_ROWS_AT_ONCE):
         part = slice(start, start + NETWORK_ROWS_AT_ONCE)
-        outputs[:, part] = _values(bank, theta, filled[:, part])
+        if isinstance(bank, MLPBank):
+            outputs[:, part] = bank.arguments(theta, filled[:, part], len(bank.hidden))
+            continue
+        import torch  # which custom sub-networks are written in
+
+        with torch.no_grad():
+            outputs[:, part] = bank.effects(torch.as_tensor(theta), torch.as_tensor(filled[:, part])).numpy()
     return outputs
-
-
-def _values(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
-    if isinstance(bank, MLPBank):
-        return bank.arguments(theta, x, len(bank.hidden))
-    import torch  # which custom sub-networks are written in
-
-    with torch.no_grad():
-        return bank.effects(torch.as_tensor(theta), torch.as_tensor(x)).numpy()
 
 
 Widths: TypeAlias = Sequence[int]

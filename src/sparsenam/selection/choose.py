@@ -16,7 +16,6 @@ import numpy as np
 
 from sparsenam.codec import Bounds, MaybeNaN, Share, Size
 from sparsenam.context import Context
-from sparsenam.convex.design import GroupedDesign, GroupedFeatures
 from sparsenam.convex.path import convex_path, long_path
 from sparsenam.convex.problem import Certificate, ConvexPoint, convex_problem
 from sparsenam.convex.squared import GramCache
@@ -238,29 +237,14 @@ class HeldOutJudge:
     The first batch of ``problem`` has all rows, each other one the training rows of a fold, at √(n/n_fold) times alpha.
     """
 
-    def __init__(
-        self,
-        design: GroupedDesign,
-        target: Vector,
-        family: Family,
-        weights: Vector,
-        splits: Splits,
-        loss: HeldOutLoss,
-        features: GroupedFeatures | None = None,
-    ) -> None:
-        batches = batch_weights(weights, splits)
+    def __init__(self, task: ConvexTask, splits: Splits, loss: HeldOutLoss) -> None:
+        target, family, batches = task.prepared.target, task.family, batch_weights(task.prepared.weights, splits)
         totals = batches.sum(axis=1)
         self.loss = loss
-        self.problem = convex_problem(design, target, family, batches, np.sqrt(totals[0] / totals))
-        self._gram = GramCache(design, target, batches) if family.is_quadratic else None
-        held_out, ramps = [test for _, test in splits], features.ramps() if features else None
-        self._fits = SmoothJudge(self.problem, loss.count * totals / totals[0], held_out, self._gram, ramps)
-
-    @classmethod
-    def of(cls, task: ConvexTask, splits: Splits, loss: HeldOutLoss) -> HeldOutJudge:
-        """Return the judge of a task's groups."""
-        prepared = task.prepared
-        return cls(task.design, prepared.target, task.family, prepared.weights, splits, loss, task.features)
+        self.problem = convex_problem(task.design, target, family, batches, np.sqrt(totals[0] / totals))
+        self._gram = GramCache(task.design, target, batches) if family.is_quadratic else None
+        held_out, counts = [test for _, test in splits], loss.count * totals / totals[0]
+        self._fits = SmoothJudge(self.problem, counts, held_out, self._gram, task.features.ramps())
 
     def path(
         self, penalty: Penalty, n_alphas: int, ratio: float | None = None, tol: float = PATH_TOL
@@ -285,30 +269,6 @@ class HeldOutJudge:
         return mean_and_error(losses, self.loss.weights)
 
 
-def curve_of(
-    points: Sequence[ConvexPoint],
-    losses: Sequence[Vector],
-    weights: Vector,
-    n_columns: int,
-    columns: Callable[[Indices], Indices] = lambda groups: groups,
-    null_loss: float | None = None,
-) -> CVCurve:
-    """Return the curve of points with their held-out losses (rows,), under weights of the rows (rows,).
-
-    ``columns`` returns the columns of some groups, out of ``n_columns``.
-    """
-    alphas = np.array([point.alpha for point in points])
-    supports = tuple(columns(point.supports[0]) for point in points)
-    kept = [[support.tobytes() for support in point.supports] for point in points]
-    same_as = np.array([kept.index(each) for each in kept], dtype=np.intp)
-    return CVCurve(alphas, supports, np.array(losses), weights, same_as, n_columns, null_loss)
-
-
-def mean_size(point: ConvexPoint) -> float:
-    """Return how many groups the batches of a point keep on average."""
-    return float(np.mean([support.size for support in point.supports]))
-
-
 class Turning:
     """Says when the held-out loss has turned, so that walking further down the path cannot pay.
 
@@ -324,7 +284,7 @@ class Turning:
 
     def has_passed(self, point: ConvexPoint, losses: Vector) -> bool:
         """Take a point and its losses (rows,) in; return whether to stop."""
-        size = mean_size(point)
+        size = float(np.mean([support.size for support in point.supports]))  # that the batches keep on average
         if self._best is None:
             self._best, self._null = losses, abs(mean_and_error(losses, self._weights)[0])
         mean, error = mean_and_error(losses - self._best, self._weights)
@@ -413,7 +373,7 @@ def _walk(
     The walk is given at least as long as what came before it, and goes on until it keeps a group: on a large table the
     first point may take longer than a short budget, and those after it hardly any time.
     """
-    judge = HeldOutJudge.of(task, plan.splits, loss)
+    judge = HeldOutJudge(task, plan.splits, loss)
     # a weight that the user gives is to keep a group out, which a longer path would only bring in again
     n_alphas, ratio = long_path(task.design, task.penalty, plan.n_alphas) if task.adapted else (plan.n_alphas, None)
     walk = Walk(task, judge, with_empty(judge.path(task.penalty, n_alphas, ratio), task.free_groups))
@@ -464,8 +424,12 @@ class Walk:
     @property
     def curve(self) -> CVCurve:
         """The curve of the points."""
-        task = self.task
-        return curve_of(self.points, self.losses, self.judge.loss.weights, len(task.column_names), task.columns)
+        alphas = np.array([point.alpha for point in self.points])
+        supports = tuple(self.task.columns(point.supports[0]) for point in self.points)
+        kept = [[support.tobytes() for support in point.supports] for point in self.points]
+        same_as = np.array([kept.index(each) for each in kept], dtype=np.intp)
+        weights, n_columns = self.judge.loss.weights, len(self.task.column_names)
+        return CVCurve(alphas, supports, np.array(self.losses), weights, same_as, n_columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, check_cv
 
-from sparsenam.codec import Bounds, Count, Size
+from sparsenam.codec import Bounds, Count, Indices, Mask, Size, Vector
 from sparsenam.errors import InputError, check_number, check_word, describe, nearest
 
-Indices = NDArray[np.intp]
 Splits = list[tuple[Indices, Indices]]
 CrossValidator: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]
 
@@ -114,8 +113,6 @@ def held_out_counts(splits: Splits, n_rows: int) -> NDArray[np.intp]:
 
 RuleName = Literal["compact", "one_se", "best"]
 Method = Literal["auto", "knockoffs", "split"]
-Vector = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Standard errors. With ½ at least, the loss of 77 real tables is 0.1 % higher and 0.3 more features are kept
 # (benchmarks/bench_real.py --methods ours). Without a bound above, a feature is lost in one of ten seeds of
@@ -150,8 +147,6 @@ class CVCurve:
         Such points have the same losses: which of them is taken is decided by order, not by rounding.
     n_columns
         The number of columns to choose from.
-    null_loss
-        Mean loss of the model without any column, where the first point is not that one.
     """
 
     alphas: Vector
@@ -160,7 +155,6 @@ class CVCurve:
     weights: Vector
     same_as: NDArray[np.intp]
     n_columns: int
-    null_loss: float | None = None
 
     @property
     def mean(self) -> Vector:

@@ -155,20 +155,20 @@ def _tables(codes: Codes, residual: Matrix, weights: Matrix, pairs: NDArray[np.i
 
 @dataclass(frozen=True, slots=True)
 class FewPairs:
-    """`Compact` for pairs: the fewest whose held-out loss is within ``worth`` of the best one, or within chance of it.
+    """`Compact` for pairs: the fewest whose held-out loss is within `WORTH` of the best one, or within chance of it.
 
-    The first bound is at most ``share`` of what the best model explains, mains included.
+    The first bound is at most ``share`` of what the best model explains, mains included: the model without any has
+    ``null_loss``.
     """
 
     share: float
-    worth: float = WORTH
+    null_loss: float
 
     def choose(self, curve: CVCurve, allowed: NDArray[np.bool_]) -> int:
         """Return the smallest point within the margin."""
         best = curve.lowest(allowed)
         loss = max(float(curve.mean[best]), 0.0)
-        assert curve.null_loss is not None
-        worth = min(self.worth * loss, self.share * max(curve.null_loss - loss, 0.0))
+        worth = min(WORTH * loss, self.share * max(self.null_loss - loss, 0.0))
         return curve.smallest(allowed, np.maximum(worth, curve.luck * curve.noise(best)))
 
 
@@ -268,8 +268,8 @@ def choose_pairs(task: PairTask, splits: Splits, rule: Rule, most: int | None, c
     points = np.arange(len(losses))
     supports = tuple(np.array(taken[:count], dtype=np.intp) for count in points)
     alphas = np.array([1.0 / (1.0 + point) for point in points])  # of a walk: they only say the order of its points
-    curve = CVCurve(alphas, supports, np.array(losses), walk.seen, points, task.n_tested, task.null_loss)
-    point = curve.choose(FewPairs(rule.share) if isinstance(rule, Compact) else rule)
+    curve = CVCurve(alphas, supports, np.array(losses), walk.seen, points, task.n_tested)
+    point = curve.choose(FewPairs(rule.share, task.null_loss) if isinstance(rule, Compact) else rule)
     if most is not None and point > most:  # of too few pairs, the best: a margin would leave fewer
         point = curve.choose("best", most)
     return supports[point]

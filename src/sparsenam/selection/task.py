@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.codec import Size
+from sparsenam.codec import Indices, Size, Vector
 from sparsenam.convex.design import (
     FREEDOM,
     FrozenFeatures,
@@ -30,7 +30,8 @@ from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import effects_of, in_units
 from sparsenam.model.networks import n_weights
 from sparsenam.penalties import Penalty, WeightedLasso, restrict, spread, weighted
-from sparsenam.tables import PreparedSample, TableEncoder
+from sparsenam.tables.encoder import TableEncoder
+from sparsenam.tables.sample import PreparedSample
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,8 +132,6 @@ def path_summary(path: RegularizationPath) -> PathSummary | None:
     return PathSummary(tuple(path.alphas.tolist()), tuple(names), tuple(map(tuple, norms.tolist())))
 
 
-Vector = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Norm = Literal["function", "parameters"]
 
 WIDE = 10_000_000  # numbers above which the design is kept in single precision

@@ -173,7 +173,11 @@ class BlockRows(Rows):
     def keep(self, reached: Reached) -> None:
         """Keep where the fit stands; after the last step nothing would be left to do."""
         if len(reached.freedoms) < NEWTON_STEPS:
-            self.context.keep(f"steps/{self.number}", packed_step(reached, self._knots))
+            point, strengths, freedoms = reached.point, tuple(reached.strengths), tuple(reached.freedoms)
+            assert isinstance(point, SummedPoint)
+            given = self._knots, point.coefficients, point.intercept, reached.noise, freedoms, strengths, point.sums
+            facts, arrays = pack(StoredStep(*given))
+            self.context.keep(f"steps/{self.number}", StageResult(arrays, facts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,16 +212,6 @@ class StoredStep:
     freedoms: tuple[Annotated[float, Bounds(0.0, LARGEST_SUM)], ...]
     strengths: tuple[Weights, ...]
     sums: NewtonSums
-
-
-def packed_step(reached: Reached, knots: Vector) -> StageResult:
-    """Return where a fit stands, and the knots that it belongs to, as a resume file holds it."""
-    point = reached.point
-    assert isinstance(point, SummedPoint)
-    strengths, freedoms = tuple(reached.strengths), tuple(reached.freedoms)
-    step = StoredStep(knots, point.coefficients, point.intercept, reached.noise, freedoms, strengths, point.sums)
-    facts, arrays = pack(step)
-    return StageResult(arrays, facts)
 
 
 def unpacked_step(stored: StageResult, layout: Layout, outputs: int) -> tuple[Reached, NewtonSums]:

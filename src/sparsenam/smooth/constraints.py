@@ -190,13 +190,6 @@ class StepBins:
         return Ramps(knots), between
 
 
-def step_bins(shapes: Mapping[int, Shape], x: Matrix, weights: Vector, counts: NDArray[np.intp]) -> dict[int, StepBins]:
-    """Return the bins of each term of x (terms, rows) that is asked to be steps and has two values or more."""
-    jumping = [term for term, shape in shapes.items() if shape.form == "steps"]
-    found = {term: StepBins.of(x[term], weights, int(counts[term])) for term in jumping}
-    return {term: bins for term, bins in found.items() if bins.cuts.size}
-
-
 def rounded(x: Matrix, bins: Mapping[int, StepBins]) -> Matrix:
     """Return x (terms, rows) with the cells of some terms at the values of their bins."""
     return np.stack([bins[term].rounded(cells) if term in bins else cells for term, cells in enumerate(x)])

@@ -13,7 +13,7 @@ from sparsenam.context import Context
 from sparsenam.convex.ramps import WEIGHT_ROUNDING, distinct, slots
 from sparsenam.families import Family
 from sparsenam.families.base import dispersion
-from sparsenam.smooth.constraints import Cone, Shape, StepBins, rounded, step_bins
+from sparsenam.smooth.constraints import Cone, Shape, StepBins, rounded
 from sparsenam.smooth.design import CachedGrams, Layout, RampDesign, WeightedGram, ramps_of
 from sparsenam.smooth.engine import Point, Rows, SecondOrder, SmoothFit, SmoothProblem, Steps, solve
 from sparsenam.tables.sample import Matrix, Vector
@@ -76,14 +76,16 @@ def smooth_fit(
     most = most_ramps(task, unordered, asked)
     first = max(1, min(FIRST_RAMPS, COLUMNS // x.shape[0]))
     counts = np.where(unordered, most, np.minimum(first, most))
-    jumping = [term in asked and asked[term].form == "steps" for term in range(len(x))]
+    stepped = [term for term, shape in asked.items() if shape.form == "steps"]
+    jumping = [term in stepped for term in range(len(x))]
     bent = {term for term, shape in asked.items() if shape.bend != 0}  # whose last slope goes on
     fine = np.minimum(most, max(first, COLUMNS // x.shape[0]))  # jumps are found in fine bins alone
     counts = np.where(jumping, fine, counts)
     steps, fit, bins = Steps(context), None, dict[int, StepBins]()
     for number in range(DOUBLING_ROUNDS + 1):
         if asked:
-            bins = step_bins(asked, task.x, task.weights, counts)
+            found = {term: StepBins.of(task.x[term], task.weights, int(counts[term])) for term in stepped}
+            bins = {term: each for term, each in found.items() if each.cuts.size}  # of two values or more
         within = replace(task, x=rounded(task.x, bins)) if bins else task
         ramps = [
             ramps_of(cells, task.weights, int(count), may_jump=term not in bent)

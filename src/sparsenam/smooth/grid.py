@@ -80,11 +80,6 @@ class GridAxis:
             found = np.sqrt(roughness(Ramps(self.knots))[0]) @ np.diff(np.eye(self.knots.size), axis=0)
         return np.pad(found, ((0, 0), (0, 1)))
 
-    def roughness(self) -> Matrix:
-        """Return the quadratic form of the differences."""
-        differences = self.differences()
-        return differences.T @ differences
-
     def interval_of(self, finer: GridAxis) -> NDArray[np.intp]:
         """Return for each interval between the knots of another axis the one of these that holds its middle."""
         middles = 0.5 * (finer.knots[1:] + finer.knots[:-1])
@@ -110,7 +105,7 @@ class GridBlock:
         self.design = hats(axes, x)
         self._transposed = self.design.T.tocsr()
         self._differences = [axis.differences() for axis in axes]
-        one, other, size = self._on_grid(*(np.abs(axis.roughness()) for axis in axes))
+        one, other, size = self._on_grid(*(np.abs(each.T @ each) for each in self._differences))
         self._pattern = one + other + size
         self._nodes = [np.divmod(each, self.shape[1]) for each in self._pattern.tocoo().coords]
         self._set_shares([np.ones(len(each)) for each in self._differences])
@@ -144,12 +139,6 @@ class GridBlock:
         """Return the prior variances along the eigenvectors of both axes, shape of the grid."""
         (one, _), (other, _) = self._spectra
         return 1.0 / (strengths[0] * one[:, None] + strengths[1] * other + strengths[2])
-
-    def _prior_traces(self) -> Vector:
-        """Return tr(P⁻¹Sᵢ), shape (3,)."""
-        assert self.strengths is not None
-        variances, ((one, _), (other, _)) = self._variances(self.strengths), self._spectra
-        return np.array([one @ variances.sum(axis=1), variances.sum(axis=0) @ other, variances.sum()])
 
     def _on_grid(self, one: Matrix, other: Matrix) -> list[csc_array[np.float64]]:
         """Return A⊗I, I⊗B and I for matrices A and B of the two axes."""
@@ -228,20 +217,23 @@ class GridBlock:
     def learn(self, free: int) -> None:
         """Take a step of Fellner and Schall at the present values; ``free`` outputs are free to vary."""
         assert self.strengths is not None
-        gained, squares = self._prior_traces() - self._traces, self._forms_of(self.values, self.values)
-        before = self.strengths
+        before, ((one, _), (other, _)) = self.strengths, self._spectra
+        variances, squares = self._variances(before), self._forms_of(self.values, self.values)
+        prior = np.array([one @ variances.sum(axis=1), variances.sum(axis=0) @ other, variances.sum()])  # tr(P⁻¹Sᵢ)
+        gained = prior - self._traces
         self.strengths = fellner_schall(before, gained, squares / free)
         self.strengths[2] = max(self.strengths[2], LEAST_SIZE)
-        self._share_out(before, free)
+        self._share_out(before, variances, free)
 
-    def _share_out(self, before: Vector, free: int) -> None:
+    def _share_out(self, before: Vector, variances: Matrix, free: int) -> None:
         """Give each difference between neighbours along an axis its share of the strength.
 
         The update is that of Fellner and Schall under a Gamma prior about 1: a step, which is one difference, is then
-        held back less than the level values on either side of it.
+        held back less than the level values on either side of it. ``variances`` are those of the prior under the
+        strengths ``before``.
         """
         assert self.strengths is not None
-        shares, variances = list(self.shares), self._variances(before)
+        shares = list(self.shares)
         cubes = [each.reshape(*self.shape, -1) for each in (self.values, self._probes, self._solved)]
         for axis in (0, 1):
             if self.axes[axis].is_unordered:
@@ -262,7 +254,7 @@ class GridBlock:
         ``reference`` (rows,) are the weights under which the pair is purified.
         """
         assert self.strengths is not None
-        roots = self._on_grid(*(_symmetric_root(form) for form in self._forms))
+        roots = self._on_grid(*((vectors * np.sqrt(values)) @ vectors.T for values, vectors in self._spectra))
         knots, parts = (self.axes[0].knots, self.axes[1].knots), list[tuple[NDArray[np.float64], ...]]()
         for gram, weight in zip(self._grams(weights), weights, strict=True):
             noisy = np.sqrt(weight / noise)[:, None] * generator.standard_normal((weight.size, POSTERIOR_DRAWS))
@@ -311,12 +303,6 @@ def hats(axes: tuple[GridAxis, GridAxis], x: tuple[Vector, Vector]) -> csr_array
     found = csr_array((np.concatenate(shares), (index, np.concatenate(nodes))), shape=(rows, axes[0].size * width))
     found.eliminate_zeros()
     return found
-
-
-def _symmetric_root(matrix: Matrix) -> Matrix:
-    """Return the R with R² = matrix, for a positive semidefinite one."""
-    values, vectors = np.linalg.eigh(matrix)
-    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def dot(matrix: Sparse, values: Matrix) -> Matrix:

@@ -275,7 +275,16 @@ def fit_pairs(
             model = coarse
             break
         best = tried
-    return _finished(model, pairs, context)
+    grids, reference, (_, weights) = [model.grids[pair] for pair in pairs], task.weights, model.residuals()
+    generator, intercept, noise = context.streams.generator("pair bands"), model.intercept, model.noise
+    return PairFit(
+        mains=SmoothFit.constant(intercept, noise) if model.mains is None else model.mains.fit(intercept, noise),
+        pairs=tuple(grid.function(reference) for grid in grids),
+        intercept=intercept,
+        offset=np.sum([model.held, *(grid.fitted for grid in grids)], axis=0),
+        spreads=tuple(grid.spread(reference, weights, noise, generator) for grid in grids),
+        freedom=model.freedom,
+    )
 
 
 class _Round(NamedTuple):
@@ -347,17 +356,3 @@ def _capped(task: SmoothProblem, pair: Pair, wanted: tuple[int, int], levels: ND
         if has_room or found[longer] <= 2:
             return found[0], found[1]
         found[longer] //= 2
-
-
-def _finished(model: PairModel, pairs: Sequence[Pair], context: Context) -> PairFit:
-    grids, reference, (_, weights) = [model.grids[pair] for pair in pairs], model.task.weights, model.residuals()
-    generator, intercept = context.streams.generator("pair bands"), model.intercept
-    mains, noise = model.mains, model.noise
-    return PairFit(
-        mains=SmoothFit.constant(intercept, noise) if mains is None else mains.fit(intercept, noise),
-        pairs=tuple(grid.function(reference) for grid in grids),
-        intercept=intercept,
-        offset=np.sum([model.held, *(grid.fitted for grid in grids)], axis=0),
-        spreads=tuple(grid.spread(reference, weights, noise, generator) for grid in grids),
-        freedom=model.freedom,
-    )

@@ -379,7 +379,12 @@ def source_of(X: object) -> RowSource | None:
     """Return what a table is that is not in memory, by the names of its type: no library is imported to ask it."""
     paths = _paths(X)
     if paths is not None:
-        return RowSource("arrow", _dataset_of(paths))
+        try:
+            from sparsenam.tables.parquet import parquet_dataset
+        except ImportError as error:
+            remedy = 'install it with pip install "sparsenam[files]"'
+            raise InputError(describe("Parquet", "the library pyarrow", "none installed", remedy)) from error
+        return RowSource("arrow", parquet_dataset(paths))
     bases = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(X).__mro__]
     if "pyarrow._dataset.Dataset" in bases:
         return RowSource("arrow", X)
@@ -418,12 +423,3 @@ def _means_files(path: str) -> bool:
 def is_pattern(path: str) -> bool:
     """Return whether a path is a pattern of names."""
     return any(sign in path for sign in "*?[")
-
-
-def _dataset_of(paths: list[str]) -> object:
-    try:
-        from sparsenam.tables.parquet import parquet_dataset
-    except ImportError as error:
-        remedy = 'install it with pip install "sparsenam[files]"'
-        raise InputError(describe("Parquet", "the library pyarrow", "none installed", remedy)) from error
-    return parquet_dataset(paths)

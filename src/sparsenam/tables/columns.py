@@ -9,7 +9,7 @@ from typing import Annotated, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Count, Positive, Vector
+from sparsenam.codec import Bounds, Count, Mask, Positive, Vector
 from sparsenam.errors import InputError, RowError, describe, nearest
 from sparsenam.tables.text import (
     SAID,
@@ -27,7 +27,6 @@ from sparsenam.tables.text import (
 
 Array = NDArray[np.generic]
 Codes = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 Stored = Literal["number", "truth", "date", "duration", "text", "levels", "ordered"]
 AS_NUMBERS = ("number", "truth", "date", "duration")
 
@@ -317,14 +316,6 @@ SPREAD_ROUNDING = 1e-13  # a column whose spread is below this share of its size
 HUGE = 1e300  # in size
 
 
-def _require_size(name: str, numbers: Vector) -> None:
-    """Raise for numbers whose differences and sums would leave the range of float64."""
-    huge = np.abs(numbers) > HUGE
-    if huge.any():
-        remedy = "leave these cells empty, or divide the column by a power of ten"
-        raise cell_error(name, huge, f"numbers of at most {HUGE:g} in size", f"{numbers[huge][0]:g}", remedy)
-
-
 def _require_finite(name: str, numbers: Vector) -> None:
     infinite = np.isinf(numbers)
     if infinite.any():
@@ -355,9 +346,14 @@ def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, prefers_com
         column = replace(column, n_missing=int(missing.sum()), markers=cells.markers)
     if column.kind in ("number", "date"):
         numbers = as_numbers(cells, column.unit, column.writing)
-        _require_size(cells.name, numbers)
-        value = _single_value(numbers)
-        return column if value is None else _constant(column, f"{value:g}")
+        huge = np.abs(numbers) > HUGE  # whose differences and sums would leave the range of float64
+        if huge.any():
+            remedy = "leave these cells empty, or divide the column by a power of ten"
+            raise cell_error(cells.name, huge, f"numbers of at most {HUGE:g} in size", f"{numbers[huge][0]:g}", remedy)
+        low, high = float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers))
+        # halves, since the spread of huge numbers of both signs is no finite number
+        is_single = high / 2 - low / 2 <= SPREAD_ROUNDING * max(abs(low), abs(high)) / 2
+        return _constant(column, f"{low:g}") if is_single else column
     if column.kind == "ordered":
         return _fit_order(column, cells)
     return _fit_category(column, cells, max_levels, wanted)
@@ -389,20 +385,17 @@ def _fit_order(column: Column, cells: Cells) -> Column:
     return replace(column, levels=tuple(keys))
 
 
-def _is_identifier(cells: Cells, wanted: Wanted | None, n_levels: int, n_cells: int) -> bool:
-    if wanted is None and cells.stored == "text" and n_cells >= FEWEST_TEXT_CELLS and n_levels > DIFFERENT * n_cells:
-        return True
-    declared = wanted is not None or cells.stored != "text"
-    return n_levels > MOST_LEVELS or (declared and n_levels > max(MANY_LEVELS, n_cells / 2))
-
-
 def _fit_category(column: Column, cells: Cells, max_levels: int, wanted: Wanted | None) -> Column:
     codes, keys = as_levels(cells)
     counts = np.bincount(codes[codes >= 0], minlength=len(keys))
     frequency = dict(zip(keys, counts.tolist(), strict=True))
     ranked = sorted((key for key in keys if frequency[key]), key=lambda key: (-frequency[key], key))
     n_cells = int(counts.sum())
-    if _is_identifier(cells, wanted, len(ranked), n_cells):
+    is_text = wanted is None and cells.stored == "text"
+    many = max(MANY_LEVELS, n_cells / 2)
+    if is_text:
+        many = DIFFERENT * n_cells if n_cells >= FEWEST_TEXT_CELLS else MOST_LEVELS
+    if len(ranked) > min(many, MOST_LEVELS):  # an identifier
         if wanted is None:
             return replace(column, varies=False, levels=(ALL_DIFFERENT,), different=(len(ranked), n_cells))
         got = f"{len(ranked)} levels in {n_cells} cells, which looks like an identifier"
@@ -423,13 +416,6 @@ def _fit_category(column: Column, cells: Cells, max_levels: int, wanted: Wanted 
         remedy = "group its levels first, or leave the column out"
         raise InputError(describe(f"column {cells.name!r}", "a category with frequent levels", got, remedy))
     return replace(column, levels=(*kept, OTHER_LEVELS) if pooled else tuple(kept), pooled=tuple(pooled))
-
-
-def _single_value(numbers: Vector) -> float | None:
-    low, high = float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers))
-    # halves, since the spread of huge numbers of both signs is no finite number
-    spread, size = high / 2 - low / 2, max(abs(low), abs(high)) / 2
-    return low if spread <= SPREAD_ROUNDING * size else None
 
 
 def _constant(column: Column, value: str) -> Column:

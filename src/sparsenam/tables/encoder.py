@@ -15,9 +15,9 @@ from sparsenam.codec import Count
 from sparsenam.errors import InputError, check_number, describe, nearest, renamed
 from sparsenam.tables.columns import (
     Cells,
+    Codes,
     Column,
     Reading,
-    Wanted,
     check_feature_types,
     fit_column,
     read_column,
@@ -78,7 +78,10 @@ class TableEncoder:
             max_levels = SPLIT_LEVELS if split_levels else LEVELS
         frame = read_table(X, estimator_name=estimator_name, least_rows=2)
         wanted = check_feature_types(feature_types, frame.names, named=frame.named)
-        columns = _with_missing_terms(_fitted_columns(frame, wanted, max_levels), frame)
+        texts = [cells.values for cells in frame.columns if cells.stored == "text"]
+        has_commas = bool(texts) and prefers_comma(texts)
+        fitted = [fit_column(cells, wanted.get(cells.name), max_levels, has_commas) for cells in frame.columns]
+        columns = _with_missing_terms(fitted, frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
         if any(column.doubt or not column.varies for column in columns):
             for warning in column_warnings(columns, among):
@@ -144,7 +147,15 @@ class TableEncoder:
     def encode_columns(self, frame: Frame) -> tuple[Matrix, News]:
         """Return the terms of columns that are matched with those of the fit, and what is new about them."""
         readings = self.readings(frame)
-        return self._assembled(readings, frame), self._news(readings)
+        unseen = tuple(frozenset(reading.unseen) for reading in readings)
+        given = [int(reading.missing.size - np.count_nonzero(reading.missing)) for reading in readings]
+        known = [
+            int(np.count_nonzero(~np.isnan(reading.values))) if reading.unseen else count
+            for reading, count in zip(readings, given, strict=True)
+        ]
+        strange = tuple(count - seen for count, seen in zip(given, known, strict=True))
+        missing = tuple(bool(reading.missing.any()) for reading in readings)
+        return self._assembled(readings, frame), News(unseen, missing, strange, tuple(known))
 
     @property
     def term_columns(self) -> NDArray[np.intp]:
@@ -197,22 +208,6 @@ class TableEncoder:
         """Warn of news, in one warning for the levels of each column and one for missing cells."""
         for warning in news_warnings(self.columns, news, seen, now):
             warnings.warn(warning, stacklevel=3)
-
-    def _news(self, readings: Sequence[Reading]) -> News:
-        unseen = tuple(frozenset(reading.unseen) for reading in readings)
-        given = [int(reading.missing.size - np.count_nonzero(reading.missing)) for reading in readings]
-        known = [
-            int(np.count_nonzero(~np.isnan(reading.values))) if reading.unseen else count
-            for reading, count in zip(readings, given, strict=True)
-        ]
-        strange = tuple(count - seen for count, seen in zip(given, known, strict=True))
-        return News(unseen, tuple(bool(reading.missing.any()) for reading in readings), strange, tuple(known))
-
-
-def _fitted_columns(frame: Frame, wanted: Mapping[str, Wanted], max_levels: int) -> list[Column]:
-    texts = [cells.values for cells in frame.columns if cells.stored == "text"]
-    has_commas = bool(texts) and prefers_comma(texts)
-    return [fit_column(cells, wanted.get(cells.name), max_levels, has_commas) for cells in frame.columns]
 
 
 def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
@@ -360,9 +355,6 @@ def _sequence(where: str, values: Iterable[T] | None) -> list[T]:
     if isinstance(values, str) or not hasattr(values, "__iter__"):
         raise InputError(describe(where, "a list of columns", repr(values), "put it in brackets"))
     return list(values)
-
-
-Codes = NDArray[np.intp]
 
 
 def bin_codes(x: Matrix, levels: NDArray[np.bool_], bins: int) -> Codes:

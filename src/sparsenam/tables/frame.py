@@ -97,7 +97,10 @@ def _read(X: object) -> Frame:
         if table is not None:
             return _read_frame(table)
     except DuplicateError as error:
-        raise _duplicates(X) from error
+        names: list[object] = list(getattr(X, "column_names", None) or getattr(X, "columns", ()))
+        repeated = [str(name) for name, times in Counter(names).items() if times > 1]
+        got, remedy = f"duplicate names: {listed(repeated)}", "rename or drop the repeated columns"
+        raise InputError(describe("X", "column names that differ", got, remedy)) from error
     array = _two_dimensional(X)
     names = tuple(f"x{index}" for index in range(array.shape[1]))
     if array.dtype.kind in "fiu":
@@ -169,13 +172,6 @@ def _as_array(X: object) -> Array:
 
 def _is_masked(X: object) -> TypeGuard[np.ma.MaskedArray[tuple[int, ...], np.dtype[np.generic]]]:
     return isinstance(X, np.ma.MaskedArray)
-
-
-def _duplicates(X: object) -> InputError:
-    names: list[object] = list(getattr(X, "column_names", None) or getattr(X, "columns", ()))
-    repeated = [str(name) for name, times in Counter(names).items() if times > 1]
-    got = f"duplicate names: {listed(repeated)}"
-    return InputError(describe("X", "column names that differ", got, "rename or drop the repeated columns"))
 
 
 def absent_from(X: object, names: Iterable[str]) -> list[str]:

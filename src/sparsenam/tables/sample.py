@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Matrix, Vector
+from sparsenam.codec import Indices, Matrix, Vector
 from sparsenam.errors import (
     LARGEST_VALUE,
     LEAST_DIVISOR,
@@ -75,9 +75,6 @@ def mean_and_deviation(columns: Matrix, weights: Vector) -> tuple[Vector, Vector
     """Return the weighted means and standard deviations of columns (rows, k), 0 for a constant one."""
     measured = Scaling.of(columns, weights)
     return measured.center, measured.scale
-
-
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.context import Streams
@@ -36,7 +35,10 @@ def train(
     parameters, memories, number, solver = start.parameters, start.memories, start.number, plan.solver
     theta, intercept = parameters.of_active, parameters.intercept
     problem = problem.restricted_to(parameters.active)
-    null_loss, first_loss = max(_null_loss(problem), 1e-6), None
+    target, weights = (each.double().cpu().numpy() for each in (problem.target, problem.weights))
+    constant = np.broadcast_to(problem.family.best_constant(target, weights), target.shape)
+    null_loss = max(float(np.average(problem.family.loss(constant, target), weights=weights)), 1e-6)
+    first_loss = None
     while True:
         noise = _noise(problem, streams, number)
         losses, shuffled, latest = list[float](), problem, None
@@ -45,7 +47,9 @@ def train(
         expected = math.ceil(problem.n_rows / plan.rows_of_step(problem.n_rows))
         for batch, (part, rows) in enumerate(_batches(problem, plan, streams, number)):
             if part is not latest:  # groups may have become zero since the epoch began
-                shuffled, latest = _of_terms(part, problem.terms), part
+                shuffled, latest = part, part
+                if part.terms.size > problem.terms.size:
+                    shuffled = part.restricted_to(np.flatnonzero(np.isin(part.terms, problem.terms)))
             rate = plan.rate(number + min(1.0, batch / expected))
             smooth = shuffled.gradient(theta, intercept, rows, noise)
             theta, intercept, memories = _step(shuffled, solver, theta, intercept, memories, smooth, rate, number + 1)
@@ -68,12 +72,6 @@ def train(
         yield Epoch(number, float(np.mean(losses)), penalty, parameters, memories, rate, whole=whole)
 
 
-def _null_loss(problem: Problem) -> float:
-    target, weights = problem.target.double().cpu().numpy(), problem.weights.double().cpu().numpy()
-    constant = np.broadcast_to(problem.family.best_constant(target, weights), target.shape)
-    return float(np.average(problem.family.loss(constant, target), weights=weights))
-
-
 def _step(
     problem: Problem,
     solver: Solver,
@@ -84,7 +82,11 @@ def _step(
     rate: float,
     epoch: int,
 ) -> tuple[Tensor, Tensor, tuple[Memory, Memory]]:
-    gradient = smooth.theta if solver.proximal else smooth.theta + _subgradient(problem, theta)
+    gradient = smooth.theta
+    if not solver.proximal:  # the subgradient slopeⱼ Θⱼ/‖Θⱼ‖ on the group's columns; that of a zero group is zero
+        norms, penalised = problem.norms(theta), torch.zeros_like(theta)
+        penalised[:, problem.group] = with_norms(problem, theta, norms, problem.penalty.slope(norms, problem.alpha))
+        gradient = gradient + penalised
     move = solver.rule(gradient, memories[0])
     step = rate * move.metric
     theta = theta - step * move.direction
@@ -96,21 +98,6 @@ def _step(
     # another kind of processor rounds differently, and a group that is zero must be so for all
     theta, intercept = problem.processes.agreed(theta, intercept)
     return theta, intercept, (move.memory, of_intercept.memory)
-
-
-def _subgradient(problem: Problem, theta: Tensor) -> Tensor:
-    """Return slopeⱼ Θⱼ/‖Θⱼ‖ on the group's columns; the subgradient of a zero group is zero."""
-    norms = problem.norms(theta)
-    result = torch.zeros_like(theta)
-    result[:, problem.group] = with_norms(problem, theta, norms, problem.penalty.slope(norms, problem.alpha))
-    return result
-
-
-def _of_terms(part: Problem, terms: NDArray[np.intp]) -> Problem:
-    """Return a part of the rows for some of its terms, given as the problem has them."""
-    if part.terms.size == terms.size:
-        return part
-    return part.restricted_to(np.flatnonzero(np.isin(part.terms, terms)))
 
 
 def _noise(problem: Problem, streams: Streams, number: int) -> torch.Generator | None:

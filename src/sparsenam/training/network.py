@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,9 +14,9 @@ from sklearn.base import BaseEstimator
 
 from sparsenam.codec import Bounds, Count, Positive, Size
 from sparsenam.errors import InputError, MissingTorchError, check_number, check_whole, check_word, describe
-from sparsenam.networks import Hidden, check_hidden
-from sparsenam.penalties import Penalty
-from sparsenam.training.solvers import SOLVERS, Schedule, Solver, as_schedule
+from sparsenam.networks.bank import Hidden, check_hidden
+from sparsenam.penalties import Penalty, WeightedLasso
+from sparsenam.training.solvers import SOLVERS, Schedule, Solver, adam, as_schedule
 
 if TYPE_CHECKING:
     import torch
@@ -179,7 +180,10 @@ class Network(BaseEstimator):
         """Return the solver: "auto" is full-batch without hidden layers, where the problem is convex."""
         name = ("fista" if self.is_linear else "prox_adam") if self.solver == "auto" else self.solver
         check_word("solver", name, tuple(SOLVERS))
-        return SOLVERS[name].suited_to(penalty)
+        solver = SOLVERS[name]
+        if solver.proximal and solver.rule is adam and not isinstance(penalty, WeightedLasso):
+            return replace(solver, rule=partial(adam, by_row=True))  # a metric for each entry would have no exact step
+        return solver
 
     def plan(self, penalty: Penalty) -> TrainingPlan:
         """Return how to train under a penalty, with every default resolved."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.families import Family
-from sparsenam.networks import Dropout, SubnetBank
+from sparsenam.networks.bank import Dropout, SubnetBank
 from sparsenam.networks.stacked import UnitFunctions
 from sparsenam.penalties import Penalty, WeightedLasso
 from sparsenam.training.network import Regularizers
@@ -118,7 +118,11 @@ class Problem:
     ) -> Gradient:
         """Return the smooth part and its gradient, on all rows or on a slice of those in memory."""
         if rows is None and self.source is not None:
-            return self._gradient_of_parts(theta, intercept)
+            total, n_rows = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept)), 0
+            for part in self.parts():
+                total = total.plus(part.gradient(theta, intercept).times(part.n_rows))
+                n_rows += part.n_rows
+            return total.times(1.0 / n_rows)
         rows = slice(0, self.n_rows) if rows is None else rows
         # other processes may have all the rows
         total = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept))
@@ -154,13 +158,6 @@ class Problem:
         if penalty > 0:
             losses = losses + penalty / self.n_terms * effects.square().sum(2).sum(0)
         return (losses * self.weights[rows]).sum()
-
-    def _gradient_of_parts(self, theta: Tensor, intercept: Tensor) -> Gradient:
-        total, n_rows = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept)), 0
-        for part in self.parts():
-            total = total.plus(part.gradient(theta, intercept).times(part.n_rows))
-            n_rows += part.n_rows
-        return total.times(1.0 / n_rows)
 
     def _gradient_of(
         self, theta: Tensor, intercept: Tensor, rows: slice, noise: torch.Generator | None, n_rows: int
@@ -217,7 +214,9 @@ def proximal_step(problem: Problem, theta: Tensor, step: Tensor | float) -> Tens
     if isinstance(step, Tensor) and step.shape[1] > 1:
         shrunk = _shrink_in_metric(problem, theta[:, columns], step[:, columns])
     else:
-        shrunk = _shrink_rows(problem, theta, step)
+        norms, steps = problem.norms(theta), np.ones(problem.n_terms)
+        steps[problem.terms] = step[:, 0].double().cpu().numpy() if isinstance(step, Tensor) else step
+        shrunk = with_norms(problem, theta, norms, problem.penalty.shrink(norms, problem.alpha, steps))
     if shrunk.shape == theta.shape:
         return shrunk
     result = theta.clone()
@@ -230,12 +229,6 @@ def with_norms(problem: Problem, theta: Tensor, norms: NDArray[np.float64], want
     rows = theta[:, problem.group]
     factors = np.divide(wanted, norms, out=np.zeros_like(norms), where=norms > 0)[problem.terms]
     return rows * torch.as_tensor(factors, dtype=rows.dtype, device=rows.device)[:, None]
-
-
-def _shrink_rows(problem: Problem, theta: Tensor, step: Tensor | float) -> Tensor:
-    norms, steps = problem.norms(theta), np.ones(problem.n_terms)
-    steps[problem.terms] = step[:, 0].double().cpu().numpy() if isinstance(step, Tensor) else step
-    return with_norms(problem, theta, norms, problem.penalty.shrink(norms, problem.alpha, steps))
 
 
 def _shrink_in_metric(problem: Problem, rows: Tensor, steps: Tensor) -> Tensor:

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sparsenam.codec import Indices
 from sparsenam.context import Streams
 from sparsenam.smooth.all_rows import Reader
 from sparsenam.tables.blocks import Block, VisitedBlocks
 from sparsenam.tables.sample import Matrix, Vector
-
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,10 +18,10 @@ from sparsenam.context import Context
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.families.custom import CustomFamily, evaluated, trial_rows
-from sparsenam.networks import SubnetBank
+from sparsenam.networks.bank import SubnetBank
 from sparsenam.networks.stacked import UnitFunctions
 from sparsenam.penalties import Penalty
-from sparsenam.tables import PreparedSample
+from sparsenam.tables.sample import PreparedSample
 from sparsenam.training.loop import descend, train
 from sparsenam.training.network import History, HistoryEntry, Network, Penalize, Regularizers, TrainingPlan
 from sparsenam.training.problem import Problem, proximal_step

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from sparsenam.errors import check_word
-from sparsenam.penalties import Penalty, WeightedLasso
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -112,12 +110,6 @@ class Solver:
     def searches_step(self) -> bool:
         """Whether the step is found by backtracking."""
         return self.proximal and self.full_batch
-
-    def suited_to(self, penalty: Penalty) -> Solver:
-        """Return the solver with one second moment a group where a metric for each entry has no exact step."""
-        if self.proximal and self.rule is adam and not isinstance(penalty, WeightedLasso):
-            return replace(self, rule=partial(adam, by_row=True))
-        return self
 
 
 SOLVERS: dict[str, Solver] = {

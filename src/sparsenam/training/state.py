@@ -180,7 +180,13 @@ def _checked(epoch: Epoch, start: Parameters, solver: Solver) -> Epoch:
     rising = bool((np.diff(active) > 0).all()) and (not active.size or int(active[-1]) < terms)
     shapes = found.theta.shape, found.intercept.shape
     require(rising and shapes == (start.theta.shape, start.intercept.shape), "terms that cannot be")
-    for memory, expected in zip(epoch.memories, _memory_shapes(solver, start, (active.size, size)), strict=True):
+    # what a solver remembers of θ and of the intercept
+    if solver.searches_step:
+        wanted = [[(1, active.size * size + start.intercept.numel())], [(1, 2)]]
+    else:
+        gradients = start.theta.new_zeros((active.size, size)), torch.zeros_like(start.intercept)[None]
+        wanted = [[tuple(each.shape) for each in solver.rule(part, Memory()).memory.tensors] for part in gradients]
+    for memory, expected in zip(epoch.memories, wanted, strict=True):
         shapes = [tuple(part.shape) for part in memory.tensors]
         fits = shapes == expected if memory.count > 0 else not shapes
         require(fits, "a memory that cannot be")
@@ -191,14 +197,6 @@ def _checked(epoch: Epoch, start: Parameters, solver: Solver) -> Epoch:
         require(bool((rest.tensors[0] >= 1e-300).all()), "a step that cannot be")  # momentum and step
     parameters = Parameters(found.theta.to(start.theta), found.intercept.to(start.theta), active)
     return replace(epoch, parameters=parameters, memories=(by_theta, rest))
-
-
-def _memory_shapes(solver: Solver, start: Parameters, theta: tuple[int, int]) -> list[list[tuple[int, ...]]]:
-    """Return the shapes of what a solver remembers of θ and of the intercept."""
-    if solver.searches_step:
-        return [[(1, theta[0] * theta[1] + start.intercept.numel())], [(1, 2)]]
-    gradients = start.theta.new_zeros(theta), torch.zeros_like(start.intercept)[None]
-    return [[tuple(each.shape) for each in solver.rule(part, Memory()).memory.tensors] for part in gradients]
 
 
 def _keep(context: Context, stage: str, journal: Journal) -> None:

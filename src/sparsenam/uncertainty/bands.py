@@ -17,7 +17,7 @@ from scipy.linalg import eigh, lapack
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from sparsenam.codec import Array, Count, Matrix, MaybeNaN, Vector
+from sparsenam.codec import Array, Count, Indices, Matrix, MaybeNaN, Vector
 from sparsenam.context import Context
 from sparsenam.convex.ramps import GHOSTS
 from sparsenam.families import Family
@@ -31,7 +31,6 @@ from sparsenam.smooth.engine import SecondOrder, SmoothFit, SmoothProblem
 from sparsenam.smooth.fit import MemoryRows
 from sparsenam.smooth.grid import PairSpread
 
-Indices = NDArray[np.intp]
 Verdict = Literal["shown", "approximate", "refused"]
 Caveat = Literal["none", "another fit", "no likelihood", "few rows", "shared curvature"]
 
@@ -304,12 +303,6 @@ class FitPosterior(SecondOrder):
         """Those of each term, the mean over outputs, shape (terms,)."""
         return np.mean([each.spread.degrees_of_freedom for each in self.posteriors], axis=0)
 
-    def with_weights(self, weights: Vector) -> FitPosterior:
-        """Return the posterior under other weights of the rows (rows,), itself where they are the same."""
-        if np.array_equal(weights, self.task.weights):
-            return self
-        return FitPosterior(replace(self.task, weights=weights), self.fit, self.offset)
-
 
 def task_of(problem: FamilyProblem) -> SmoothProblem:
     """Return what a smooth fit of all terms of a problem is given."""
@@ -346,7 +339,9 @@ def left_out_of(
         and is_plain
         and (known.layout.size <= QUICK_COLUMNS or freedom > EVEN_FREEDOM * len(prepared.target))
     ):
-        return left_out_scores(known.with_weights(prepared.weights), rows, freedom - of_curves + spent - 1.0)
+        if not np.array_equal(prepared.weights, known.task.weights):
+            known = FitPosterior(replace(known.task, weights=prepared.weights), known.fit, known.offset)
+        return left_out_scores(known, rows, freedom - of_curves + spent - 1.0)
     posed, scores = problem.at(problem.scores(fitted.model))
     return left_out_evenly(task_of(posed), scores, rows, freedom + spent)
 

@@ -84,20 +84,12 @@ def effect_bands(
     without = {encoder.names[encoder.terms[term].column]: shaped for term in bands.without}
     without |= {edit.column: "it was edited after the fit" for edit in fit.edits if edit.column is not None}
     half[:, [encoder.places[name] for name in without]] = np.nan
-    half[_never_seen(fit, terms)] = np.nan
+    for term in model.terms.tolist():  # new levels and first gaps: the fit saw nothing like them
+        if encoder.columns[encoder.terms[term].column].n_missing == 0:
+            half[np.isnan(terms[:, term]), encoder.terms[term].column] = np.nan
     limits = _on_scale(model, fit.by_column(model.effects(terms)), half, scale)
     pair_limits = _on_scale(model, pair_effect, pair_half, scale)
     return EffectBands(*limits, *pair_limits, level, simultaneous, bands.verdict, bands.reason, without)
-
-
-def _never_seen(fit: Fit, terms: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which cells (rows, columns) of kept columns the fit saw nothing like: new levels, first gaps."""
-    found = np.zeros((len(terms), len(fit.encoder.columns)), dtype=np.bool_)
-    for term in fit.model.terms:
-        column = fit.encoder.terms[int(term)].column
-        if fit.encoder.columns[column].n_missing == 0:
-            found[:, column] |= np.isnan(terms[:, int(term)])
-    return found
 
 
 def _on_scale(

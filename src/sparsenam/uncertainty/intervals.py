@@ -20,7 +20,6 @@ from sparsenam.errors import (
     check_word,
     describe,
 )
-from sparsenam.families import Family
 from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import ClassResponse, NumberResponse, check_exposure, require_rates
 from sparsenam.selection.curve import balanced_splits
@@ -195,7 +194,13 @@ def predict_interval(
         raise InputError(describe("level", expected, f"{level:g}", "lower it, or call calibrate with more rows"))
     means = predicted_mean(family, scores, units)
     unit = unit_spread(family, scores, units) * tables.spreads(terms, scores)
-    lower, upper = _in_range(family, means + ends[:, 0] * unit, means + ends[:, 1] * unit, means, residuals.whole)
+    lowest, highest = family.range.lowest, family.range.highest
+    lower, upper = (np.clip(means + end * unit, lowest, highest) for end in (ends[:, 0], ends[:, 1]))
+    if residuals.whole:
+        lower, upper = np.ceil(lower - RANK_ROUNDING), np.floor(upper + RANK_ROUNDING)
+        between = lower > upper  # no whole number lies inside: the nearest to the prediction
+        nearest = np.clip(np.rint(means), lowest, highest)
+        lower, upper = np.where(between, nearest, lower), np.where(between, nearest, upper)
     if not isinstance(fit.response, NumberResponse) or fit.response.flat:
         lower, upper = lower[:, 0], upper[:, 0]
     return PredictionIntervals(lower, upper, level, residuals.method, guarantee_of(residuals, level, _name(fit, term)))
@@ -230,18 +235,6 @@ def _limits(
 def _name(fit: Fit, term: int | None) -> str | None:
     """Return the name of a term's column."""
     return None if term is None else fit.encoder.names[fit.encoder.terms[term].column]
-
-
-def _in_range(family: Family, lower: Matrix, upper: Matrix, means: Matrix, whole: bool) -> tuple[Matrix, Matrix]:
-    """Return the ends within the values that y may take, and on whole numbers where y is one."""
-    lowest, highest = family.range.lowest, family.range.highest
-    lower, upper = np.clip(lower, lowest, highest), np.clip(upper, lowest, highest)
-    if not whole:
-        return lower, upper
-    lower, upper = np.ceil(lower - RANK_ROUNDING), np.floor(upper + RANK_ROUNDING)
-    between = lower > upper  # no whole number lies inside: the nearest to the prediction
-    nearest = np.clip(np.rint(means), lowest, highest)
-    return np.where(between, nearest, lower), np.where(between, nearest, upper)
 
 
 def _scale_for(fit: Fit, X: object, scale: Scale, residuals: Residuals) -> Scale:

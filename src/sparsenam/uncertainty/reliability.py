@@ -148,7 +148,10 @@ def reliability_of(family: Family, scores: Matrix, target: Matrix) -> Reliabilit
         if float(gains.mean()) > CLEAR * spread:
             kind, losses = each, after
     found: Correction = ((), ()) if kind == "none" else _fitted_correction(family, scores, target, kind)
-    return Reliability(*_bins(means, target), kind, *found, loss, lowest, error)
+    parts = np.array_split(np.argsort(means.ravel(), kind="stable"), min(RELIABILITY_BINS, means.size))
+    counts = np.array([float(part.size) for part in parts])
+    predicted, observed = (np.array([values.ravel()[part].mean() for part in parts]) for values in (means, target))
+    return Reliability(predicted, observed, counts, kind, *found, loss, lowest, error)
 
 
 def _held_out_losses(family: Family, scores: Matrix, target: Matrix, kind: Kind) -> Vector:
@@ -168,15 +171,6 @@ def _losses(means: Matrix, target: Matrix, family: Family) -> Vector:
     if not family.couples_outputs or means.shape[1] == 1:
         found -= np.sum((1.0 - target) * np.log(np.maximum(1.0 - means, LEAST_PROBABILITY)), axis=1)
     return found
-
-
-def _bins(means: Matrix, target: Matrix) -> tuple[Vector, Vector, Vector]:
-    """Return mean probability, share that came true and number of cases, in bins of equally many."""
-    order = np.argsort(means.ravel(), kind="stable")
-    parts = np.array_split(order, min(RELIABILITY_BINS, order.size))
-    counts = np.array([float(part.size) for part in parts])
-    predicted, observed = (np.array([values.ravel()[part].mean() for part in parts]) for values in (means, target))
-    return predicted, observed, counts
 
 
 def tempered(family: Family, scores: Matrix, target: Matrix, growth: float) -> Matrix:

@@ -22,8 +22,8 @@ from sparsenam.selection.choose import Choice
 from sparsenam.smooth.design import Layout, ramps_of
 from sparsenam.smooth.engine import SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import MemoryRows
-from sparsenam.tables import PreparedSample, Sample, Scaling, TableEncoder
-from sparsenam.tables.encoder import Codes, bin_codes
+from sparsenam.tables.encoder import Codes, TableEncoder, bin_codes
+from sparsenam.tables.sample import PreparedSample, Sample, Scaling
 from sparsenam.uncertainty.bands import (
     FitPosterior,
     Indices,
