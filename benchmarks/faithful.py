@@ -2,9 +2,9 @@
 
     python benchmarks/faithful.py [--out FILE]
 
-Real tables of at most 1,000 training rows with numbers or two classes, one split each. A default fit without pairs states
-the held-out loss of the columns it chose and of all columns, as shares of the empty model's. Both are measured again with
-other folds: smooth fits of these columns on the training rows of each, by the public API.
+Real tables of at most 1,000 training rows with numbers or two classes, one split each. A default fit without pairs
+states the held-out loss of the columns it chose and of all columns, as shares of the empty model's. Both are measured
+again with other folds: smooth fits of these columns on the training rows of each, by the public API.
 """
 
 import argparse
@@ -13,14 +13,15 @@ from pathlib import Path
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"), TQDM_DISABLE="1")
 
-import warnings  # noqa: E402
+import warnings
 
-import numpy as np  # noqa: E402
-from bench import load, save  # noqa: E402
-from real.losses import empty_prediction, row_losses  # noqa: E402
-from real.tables import TABLES, split_of  # noqa: E402
-from sklearn.model_selection import KFold, StratifiedKFold  # noqa: E402
-from sparsenam import SNAMClassifier, SNAMRegressor  # noqa: E402
+import numpy as np
+from bench import load, save
+from real.losses import empty_prediction, row_losses
+from real.tables import TABLES, split_of
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from sparsenam import SNAMClassifier, SNAMRegressor
 
 RESULTS = Path(__file__).resolve().parent / "results" / "faithful.json"
 MOST_ROWS, KINDS = 1000, ("number", "binary")
@@ -75,9 +76,8 @@ def main():
         pairs = [(e["stated"][which], e["anew"][which]) for e in found.values() if which in e["stated"]]
         off = np.array([stated - anew for stated, anew in pairs])
         error = off.std(ddof=1) / np.sqrt(off.size)
-        print(
-            f"{which}: {off.size} tables, off by {np.abs(off).mean():.4f} on average, bias {off.mean():+.4f} ± {error:.4f}"
-        )
+        size = np.abs(off).mean()
+        print(f"{which}: {off.size} tables, off by {size:.4f} on average, bias {off.mean():+.4f} ± {error:.4f}")
 
 
 if __name__ == "__main__":
