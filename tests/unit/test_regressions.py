@@ -606,7 +606,7 @@ def test_a_steep_effect_on_amounts_is_kept(slope):
 
 @pytest.mark.parametrize("family", ["poisson", "gamma", Tweedie(1.5), Poisson(dispersion="fixed")])
 def test_an_exposure_that_is_the_same_in_every_row_changes_nothing(family):
-    """Its weights added up to the events also where the scale of the noise was estimated, and curves overfitted."""
+    """Its weights added up to the events, as if there were so many rows to estimate the noise from: fits ran wild."""
     generator = np.random.default_rng(0)
     X = generator.uniform(-1, 1, size=(200, 4))
     mean = 3.0 * np.exp(np.sin(3 * X[:, 0]) + X[:, 1])

@@ -183,9 +183,8 @@ class SNAMRegressor(SNAMParameters, AdditiveRegressor):
         parameters, such as `sparsenam.families.Quantile(level=0.9)`; a custom loss is any object with
         ``loss(scores, target)`` and ``gradient(scores, target)``, see `sparsenam.families.CustomLoss`.
     cv : int, scikit-learn splitter or pairs of row indices, default 5
-        Number of folds, each of which sees the whole range of y, drawn several times below 1200 rows; a splitter
-        (groups, time series, …); or the folds themselves. Only for alpha="auto", as are ``rule``, ``n_alphas`` and
-        ``max_features``.
+        Number of folds, each of which sees the whole range of y; a splitter (groups, time series, …); or the
+        folds themselves. Only for alpha="auto", as are ``rule``, ``n_alphas`` and ``max_features``.
     rule : {"compact", "one_se", "best"} or object, default "compact"
         Which point of the cross-validation curve to take: the smallest model whose loss cannot be told from the
         best one, at most 3 % of what that explains (`sparsenam.selection.Compact`, whose share can be set), the
@@ -217,10 +216,10 @@ class SNAMRegressor(SNAMParameters, AdditiveRegressor):
         Factor of a column's penalty, such as the cost of its measurement.
     always_keep : list of columns, optional
         Columns that are never penalised, hence never dropped.
-    pairs : int, "auto" or list of pairs of columns, default 0
-        Joint effects of two columns beside their single ones: none, at most so many, as many as held-out rows want,
-        or those named. All pairs are tested on what the single effects leave, dropped columns included, and those
-        that pass are chosen like columns: under the group penalty, by cross-validation and ``rule``.
+    pairs : int, "auto" or list of pairs of columns, default "auto"
+        Joint effects of two columns beside their single ones: none with 0, at most so many, as many as held-out rows
+        want, or those named. All pairs are tested on what the single effects leave, dropped columns included; those
+        that pass are added one by one, the strongest first, as long as held-out rows gain by them and ``rule`` says.
     heredity : {"none", "weak", "strong"}, default "none"
         Whether a pair may be of any two columns, must hold a kept one, or two of them.
     max_seconds : float, optional

@@ -174,7 +174,9 @@ def find_pairs(
         return []
     task = SmoothProblem(prepared.x, prepared.target, prepared.weights, family)
     slopes = -prepared.weights[:, None] * family.gradient(scores, prepared.target)
-    bends = family.mean(scores) if family.couples_outputs else family.hessian_diagonal(scores, prepared.target)
+    # the curvature of amounts grows with y: a few of them would decide about the cells that they fall into
+    expected = family.mean(scores) if family.link == "log" else prepared.target
+    bends = family.mean(scores) if family.couples_outputs else family.hessian_diagonal(scores, expected)
     screened = screen(
         prepared.x,
         prepared.levels,
@@ -188,7 +190,7 @@ def find_pairs(
     candidates = _without_large(screened.passing(SCREEN_LEVEL), prepared)[:CANDIDATES]
     if not len(candidates):
         return []
-    weights = prepared.weights * np.mean(task.curvatures(scores), axis=0)
+    weights = prepared.weights * np.mean(replace(task, target=expected).curvatures(scores), axis=0)
     response = slopes / weights[:, None]
     start = family.best_constant(prepared.target, prepared.weights)
     explained = task.loss(np.tile(start, (len(scores), 1))) - task.loss(scores)

@@ -258,16 +258,19 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     discoveries = None
     if isinstance(plan.rule, FDR):
         choice, discoveries = discover(plan.rule, problem, choice, plan.strategy, encoder.names, context)
-    fitted = fit_terms(problem, choice, plan, context)
-    mains = fitted
+    mains = chosen = fit_terms(problem, choice, plan, context)
     if choice is not None and plan.finds_pairs:
         clock.part = "the choice of pairs"
-        fitted = add_pairs(encoder, problem, choice, mains, plan, splits, context)
-    if rows.table is not None:
-        fitted = on_all_rows(rows.table, encoder, rows.sample, fitted, context)
-    posterior = posterior_of(fitted.smooth)
+        chosen = add_pairs(encoder, problem, choice, mains, plan, splits, context)
+    while True:
+        fitted = chosen if rows.table is None else on_all_rows(rows.table, encoder, rows.sample, chosen, context)
+        posterior = posterior_of(fitted.smooth)
+        residuals, explained = residuals_of(encoder, rows.sample, problem, choice, mains, fitted, posterior, context)
+        worth = None if explained is None else explained.by_pairs
+        if worth is None or worth >= 0.0 or not isinstance(plan.settings.pairs, int | str):
+            break
+        chosen = mains  # left-out rows are predicted better without the pairs that were found
     bands = bands_of(fitted, posterior, context)
-    residuals, explained = residuals_of(encoder, rows.sample, problem, choice, mains, fitted, posterior, context)
     finished = problem.finish(fitted)
     response = respond if isinstance(respond, Response) else respond(problem, finished.model)
     made = _fit_value(rows, plan, problem, choice, finished, response, discoveries)

@@ -24,7 +24,7 @@ from sparsenam.families import Family
 from sparsenam.fit.problem import FamilyProblem, Fitted, SmoothEvidence
 from sparsenam.fit.summary import Explained
 from sparsenam.model.curve import interpolated
-from sparsenam.selection.choose import Choice
+from sparsenam.selection.choose import MEAN_LOSS_ROUNDING, Choice
 from sparsenam.selection.curve import mean_and_error
 from sparsenam.smooth.design import RampDesign
 from sparsenam.smooth.engine import SecondOrder, SmoothFit, SmoothProblem
@@ -366,7 +366,9 @@ def explained_by(
     unit = max(abs(mean_and_error(null, weights)[0]), np.finfo(float).tiny)
 
     def explained(given: Matrix) -> tuple[float, float]:
-        gain, error = mean_and_error(null - inflation * loss.of_fold(0, rows, given), weights)
+        gains = null - inflation * loss.of_fold(0, rows, given)
+        gains[np.abs(gains) <= MEAN_LOSS_ROUNDING * unit] = 0.0  # the empty model explains nothing
+        gain, error = mean_and_error(gains, weights)
         return gain / unit, error / unit
 
     share, error = explained(scores)
