@@ -21,9 +21,8 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.cli.app import app
-from sparsenam.codec import unpack
 from sparsenam.discover.stability import Stability, complementary_halves, replacements_of
-from sparsenam.errors import InputError, RefusalError
+from sparsenam.errors import InputError
 from sparsenam.explain import Explanation
 from sparsenam.explain.report import render_report
 from sparsenam.selection import Compact
@@ -169,12 +168,12 @@ def test_stability_is_remembered_in_the_explanation_the_report_and_the_file(mode
 
 
 def test_a_result_is_plain_data_and_text(stability):
-    assert unpack(Stability, json.loads(json.dumps(stability.to_dict()))) == stability
+    assert Stability.from_dict(json.loads(json.dumps(stability.to_dict()))) == stability
     text = str(stability)
     assert text.startswith("Stability of the choice:")
     assert "random choice" in text
-    with pytest.raises(RefusalError, match="kept_per_half: a number of 0"):
-        unpack(Stability, {**stability.to_dict(), "kept_per_half": -1.0})
+    with pytest.raises(InputError, match="kept_per_half: a number of 0"):
+        Stability.from_dict({**stability.to_dict(), "kept_per_half": -1.0})
     with pytest.raises(InputError, match="threshold"):
         stability.stable(2.0)
 

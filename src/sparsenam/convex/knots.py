@@ -96,7 +96,7 @@ class ColumnsAtKnots(WorkingColumns):
         design, width = self.design, self.design.width
         placed, before = design.placed if rows is None else design.placed.at(rows), first // width
         result = np.zeros((self.groups.size - before, width, self.groups.size, width))
-        for index, group in enumerate(self.groups[before:].tolist()):
+        for index, group in enumerate(map(int, self.groups[before:])):
             right = self.groups[: before + index + 1]
             terms, across = design.terms_of(right), np.zeros((width, len(design.values)))  # QⱼᵀWH
             for term in range(design.terms[group].start, design.terms[group].stop):

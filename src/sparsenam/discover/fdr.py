@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.stats import false_discovery_control
 
-from sparsenam.codec import Share
+from sparsenam.codec import Share, unpack
 from sparsenam.context import Context
 from sparsenam.discover.knockoffs import MOST_KNOCKOFF_COLUMNS, DoubledSample, draw_knockoffs
 from sparsenam.discover.question import ColumnUnits, Units
 from sparsenam.discover.split_test import split_p_values
-from sparsenam.errors import InputError, describe, require
+from sparsenam.errors import InputError, RefusalError, describe, require
 from sparsenam.fit.problem import FamilyProblem, Strategy
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import FDR
@@ -124,6 +124,17 @@ class Discoveries(Found):
         drawn = "" if self.construction is None else f" (drawn by a {self.construction} model of the columns)"
         how = f"The test: {HOW[self.method]}{drawn}."
         return Finding("False discoveries", self.sentence(), tables, (how, *self.notes()))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the discoveries of `to_dict`; raise `InputError` for data that cannot be."""
+        try:
+            made = unpack(cls, data)
+            made.check()
+        except RefusalError as error:
+            got, remedy = str(error), "fit the model again"
+            raise InputError(describe("discoveries", "what to_dict() returns", got, remedy)) from error
+        return made
 
     def check(self) -> None:
         """Raise `RefusalError` unless discoveries, statistics, threshold and p-values fit each other."""

@@ -16,18 +16,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import sqrt
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
-from sparsenam.codec import Bounds, Positive, Share, Size
+from sparsenam.codec import Bounds, Positive, Share, Size, unpack
 from sparsenam.context import Context, running
 from sparsenam.convex.path import alphas_down_to, convex_path
 from sparsenam.convex.problem import ConvexPoint, ConvexProblem
 from sparsenam.discover.question import Question
-from sparsenam.errors import InputError, check_number, describe
+from sparsenam.errors import InputError, RefusalError, check_number, describe
 from sparsenam.fit.plan import convex_task
 from sparsenam.fit.problem import FamilyProblem, Mask, Vector
 from sparsenam.penalties import NeedsFirstFit, Penalty
@@ -159,6 +159,15 @@ class Stability(Found):
             notes.append(f"max_seconds ended this after {self.n_pairs} of {self.asked_pairs} pairs of halves.")
         tables = [self._columns_table(), self._thresholds_table()]
         return Finding("Stability of the choice", sentence, tuple([*tables, *self._replacements_table()]), tuple(notes))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the result that ``to_dict`` wrote; raise `InputError` for what it cannot have written."""
+        try:
+            return unpack(cls, data)
+        except RefusalError as error:
+            got, remedy = str(error), "measure it again"
+            raise InputError(describe("stability", "what to_dict() returns", got, remedy)) from error
 
     def _ranked(self) -> list[tuple[str, float]]:
         return sorted(self.frequencies.items(), key=lambda item: (-item[1], item[0]))

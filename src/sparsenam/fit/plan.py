@@ -126,7 +126,7 @@ def resolve_snam(settings: Settings) -> Resolved:
         expected = "a fit of the discovered columns alone"
         raise InputError(describe("rule=FDR(…)", expected, "refit=False", "leave it out"))
     if network is None:
-        shapes = {} if settings.shapes is None else settings.shapes
+        shapes: Mapping[ColumnName, str] = {} if settings.shapes is None else settings.shapes
         if not isinstance(shapes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user's input
             remedy = 'write for example {"age": "increasing"}'
             raise InputError(describe("shapes", "a dictionary from column to shape", repr(shapes), remedy))

@@ -97,8 +97,8 @@ def _read(X: object) -> Frame:
         if table is not None:
             return _read_frame(table)
     except DuplicateError as error:
-        names: list[object] = list(getattr(X, "column_names", None) or getattr(X, "columns", ()))
-        repeated = [str(name) for name, times in Counter(names).items() if times > 1]
+        given: list[object] = list(getattr(X, "column_names", None) or getattr(X, "columns", ()))
+        repeated = [str(name) for name, times in Counter(given).items() if times > 1]
         got, remedy = f"duplicate names: {listed(repeated)}", "rename or drop the repeated columns"
         raise InputError(describe("X", "column names that differ", got, remedy)) from error
     array = _two_dimensional(X)

@@ -182,7 +182,7 @@ def _checked(epoch: Epoch, start: Parameters, solver: Solver) -> Epoch:
     require(rising and shapes == (start.theta.shape, start.intercept.shape), "terms that cannot be")
     # what a solver remembers of θ and of the intercept
     if solver.searches_step:
-        wanted = [[(1, active.size * size + start.intercept.numel())], [(1, 2)]]
+        wanted: list[list[tuple[int, ...]]] = [[(1, active.size * size + start.intercept.numel())], [(1, 2)]]
     else:
         gradients = start.theta.new_zeros((active.size, size)), torch.zeros_like(start.intercept)[None]
         wanted = [[tuple(each.shape) for each in solver.rule(part, Memory()).memory.tensors] for part in gradients]

@@ -84,7 +84,7 @@ def effect_bands(
     without = {encoder.names[encoder.terms[term].column]: shaped for term in bands.without}
     without |= {edit.column: "it was edited after the fit" for edit in fit.edits if edit.column is not None}
     half[:, [encoder.places[name] for name in without]] = np.nan
-    for term in model.terms.tolist():  # new levels and first gaps: the fit saw nothing like them
+    for term in map(int, model.terms):  # new levels and first gaps: the fit saw nothing like them
         if encoder.columns[encoder.terms[term].column].n_missing == 0:
             half[np.isnan(terms[:, term]), encoder.terms[term].column] = np.nan
     limits = _on_scale(model, fit.by_column(model.effects(terms)), half, scale)
