@@ -31,7 +31,7 @@ from sparsenam.model.pairs import PairFunction
 from sparsenam.selection import FDR, CVCurve, Evidence, RegularizationPath
 from sparsenam.selection.choose import Choice
 from sparsenam.selection.curve import StoredCurve
-from sparsenam.selection.task import by_column, path_summary, substitutes_of, twins_of
+from sparsenam.selection.task import PathSummary, by_column, substitutes_of, twins_of
 from sparsenam.tables.encoder import TableEncoder
 from sparsenam.tables.prediction import encode_in_parts, few_terms
 from sparsenam.text import Task, output_names, score_units
@@ -307,7 +307,11 @@ def _fit_value(
     encoder, sample, model, prepared = rows.encoder, rows.sample, fitted.model, problem.prepared
     names, validated = encoder.names, None if choice is None else choice.validated
     path = None if validated is None else validated.task.path(validated.points, names)
-    entries = None if path is None else path_summary(path)
+    entries = None
+    if path is not None and path.points:  # norms of the columns that entered
+        order, place_of = path.entry_order(), {name: place for place, name in enumerate(path.names)}
+        norms = path.norms[:, [place_of[name] for name in order]]
+        entries = PathSummary(tuple(path.alphas.tolist()), tuple(order), tuple(map(tuple, norms.tolist())))
     # what an FDR rule keeps is no point of the path, and the evidence is that of the default rule's choice
     on_path = validated if discoveries is None else None
     twins = twins_of(prepared, model, encoder) if choice is None else substitutes_of(choice.task, model, encoder)

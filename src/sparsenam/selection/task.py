@@ -123,15 +123,6 @@ class RegularizationPath(Sequence[PathPoint]):
         ]
 
 
-def path_summary(path: RegularizationPath) -> PathSummary | None:
-    """Return the norms of the columns that entered; None for a path without points."""
-    if not path.points:
-        return None
-    names, place_of = path.entry_order(), {name: place for place, name in enumerate(path.names)}
-    norms = path.norms[:, [place_of[name] for name in names]]
-    return PathSummary(tuple(path.alphas.tolist()), tuple(names), tuple(map(tuple, norms.tolist())))
-
-
 Norm = Literal["function", "parameters"]
 
 WIDE = 10_000_000  # numbers above which the design is kept in single precision

@@ -80,11 +80,6 @@ class GridAxis:
             found = np.sqrt(roughness(Ramps(self.knots))[0]) @ np.diff(np.eye(self.knots.size), axis=0)
         return np.pad(found, ((0, 0), (0, 1)))
 
-    def interval_of(self, finer: GridAxis) -> NDArray[np.intp]:
-        """Return for each interval between the knots of another axis the one of these that holds its middle."""
-        middles = 0.5 * (finer.knots[1:] + finer.knots[:-1])
-        return np.clip(np.searchsorted(self.knots, middles) - 1, 0, self.knots.size - 2)
-
 
 def output_means(values: Matrix, weights: Matrix) -> Vector:
     """Return the means of values (rows, outputs) over the rows, by weights (outputs, rows), or (1, rows) for all."""
@@ -178,12 +173,12 @@ class GridBlock:
         assert other.strengths is not None
         at = np.meshgrid(*(np.append(axis.knots, np.nan) for axis in self.axes), indexing="ij")
         self.values = other.function(weights).at(at[0].ravel(), at[1].ravel())
-        self._set_shares(
-            [
-                share if axis.is_unordered else share[before.interval_of(axis)]
-                for axis, before, share in zip(self.axes, other.axes, other.shares, strict=True)
-            ]
-        )
+        shares = list[Vector]()
+        for axis, before, share in zip(self.axes, other.axes, other.shares, strict=True):
+            middles = 0.5 * (axis.knots[1:] + axis.knots[:-1])
+            interval = np.clip(np.searchsorted(before.knots, middles) - 1, 0, before.knots.size - 2)
+            shares.append(share if axis.is_unordered else share[interval])
+        self._set_shares(shares)
         self.strengths = other.strengths * np.array([1.0, 1.0, other.size / self.size])
         self._centre(weights[None])
 

@@ -307,22 +307,16 @@ def _column_weights(
         weights[column_index(encoder, column, "penalty_weights")] = float(weight)
     for column in _sequence("always_keep", always_keep):
         index = column_index(encoder, column, "always_keep")
-        _require_terms(encoder, index)
+        kept = encoder.columns[index]
+        if kept.is_identifier:
+            got = f"{kept.name!r}, of which nearly every cell is different"
+            remedy = f'take it out, or fit with feature_types={{{kept.name!r}: "category"}}'
+            raise InputError(describe("always_keep", "columns that a model can use", got, remedy))
+        if kept.is_empty or (kept.kind == "constant" and not kept.n_missing):
+            got = f"{kept.name!r}, which has {'no value' if kept.is_empty else f'one single value ({kept.levels[0]})'}"
+            raise InputError(describe("always_keep", "columns that vary", got, "take it out"))
         weights[index] = 0.0
     return weights
-
-
-def _require_terms(encoder: TableEncoder, index: int) -> None:
-    """Raise where a column that shall be kept has been left out when the table was read."""
-    column = encoder.columns[index]
-    if column.is_identifier:
-        got = f"{column.name!r}, of which nearly every cell is different"
-        remedy = f'take it out, or fit with feature_types={{{column.name!r}: "category"}}'
-        raise InputError(describe("always_keep", "columns that a model can use", got, remedy))
-    if column.is_empty or (column.kind == "constant" and not column.n_missing):
-        value = "no value" if column.is_empty else f"one single value ({column.levels[0]})"
-        got = f"{column.name!r}, which has {value}"
-        raise InputError(describe("always_keep", "columns that vary", got, "take it out"))
 
 
 def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict[int, int]:

@@ -74,7 +74,11 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
 
     What was found out ``beside``, such as an audit, gets a section each.
     """
-    explanation = _light(explanation)
+    features = tuple(  # with curves of no more points than can be seen
+        feature if feature.curve is None else bent(replace(feature, curve=thinned(feature.curve)))
+        for feature in explanation.features
+    )
+    explanation = replace(explanation, features=features)
     shown = named_outputs(explanation, None, len(PENS))
     built = {
         "Summary": summary(explanation),
@@ -163,15 +167,6 @@ def _chosen_from(known: Plain | None) -> dict[str, object] | None:
     if not known or "thresholds" not in known:
         return None
     return {"of": clean(str(known["of"])), **{key: known[key] for key in ("rows", "positive", "thresholds")}}
-
-
-def _light(explanation: Explanation) -> Explanation:
-    """Return the explanation with curves of no more points than can be seen."""
-    features = tuple(
-        feature if feature.curve is None else bent(replace(feature, curve=thinned(feature.curve)))
-        for feature in explanation.features
-    )
-    return replace(explanation, features=features)
 
 
 def _file(name: str) -> str:
