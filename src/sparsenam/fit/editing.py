@@ -16,16 +16,7 @@ from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import GivenRows
 from sparsenam.fit.summary import Density
 from sparsenam.model import AdditiveModel
-from sparsenam.model.editing import (
-    Curves,
-    Edit,
-    EditedColumn,
-    EditKind,
-    applied,
-    as_effects,
-    column_curves,
-    terms_of,
-)
+from sparsenam.model.editing import Curves, Edit, EditedColumn, EditKind, applied, as_effects, column_curves, terms_of
 from sparsenam.model.networks import SubNetworks
 from sparsenam.tables.encoder import ColumnName
 from sparsenam.tables.text import listed

@@ -82,13 +82,7 @@ def _is_exact(network: Network, penalty: Penalty) -> bool:
 
 
 def _trained(
-    problem: FamilyProblem,
-    network: Network,
-    penalty: Penalty,
-    alpha: float,
-    start: Start,
-    context: Context,
-    stage: str,
+    problem: FamilyProblem, network: Network, penalty: Penalty, alpha: float, start: Start, context: Context, stage: str
 ) -> Fitted:
     """Train a bank on the problem's terms; where alpha is above 0, the penalty's group is the function norm."""
     on_terms = penalty_on_terms(penalty, problem) if alpha > 0 else GroupLasso()

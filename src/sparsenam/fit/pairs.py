@@ -254,11 +254,7 @@ def pair_fitter(mains: frozenset[int], pairs: Sequence[tuple[int, int]], start: 
 
 
 def _assembled(
-    problem: FamilyProblem,
-    fit: PairFit,
-    mains: Indices,
-    held: dict[int, FittedCurve],
-    pairs: Sequence[tuple[int, int]],
+    problem: FamilyProblem, fit: PairFit, mains: Indices, held: dict[int, FittedCurve], pairs: Sequence[tuple[int, int]]
 ) -> Fitted:
     """Return the fit as a model in which a pair holds nothing that either of its terms explains alone."""
     prepared = problem.prepared

@@ -334,10 +334,7 @@ class FitInput:
 
 
 def plan_of(
-    estimator: str,
-    parameters: Mapping[str, Any],
-    family: str | Family | CustomLoss,
-    allowed: tuple[str, ...] = (),
+    estimator: str, parameters: Mapping[str, Any], family: str | Family | CustomLoss, allowed: tuple[str, ...] = ()
 ) -> Plan:
     """Check an estimator's parameters and return the plan that they ask for; a family's name must be allowed."""
     settings = Settings.of(parameters)

@@ -396,9 +396,8 @@ def _walk(
     chosen = finals.add_point(place)
     if in_time and not plan.least_shrinkage:
         chosen = finals.chosen_after(chosen, goes_on)
-    point, evidence = walk.points[chosen.place], finals.evidence(chosen)
-    optimism = optimism_of(judge, point.supports[0], walk.losses[chosen.place])
-    found = chosen.supports[0], chosen.alpha, evidence, in_time, optimism
+    optimism = optimism_of(judge, walk.points[chosen.place].supports[0], walk.losses[chosen.place])
+    found = chosen.supports[0], chosen.alpha, finals.evidence(chosen), in_time, optimism
     return ValidatedPath(task, tuple(walk.points), walk.curve, chosen.place, *found)
 
 

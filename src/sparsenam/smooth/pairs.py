@@ -15,14 +15,7 @@ from sparsenam.context import Context
 from sparsenam.convex.ramps import distinct
 from sparsenam.families.base import dispersion
 from sparsenam.model.pairs import PairFunction
-from sparsenam.smooth.design import (
-    CachedGrams,
-    Posterior,
-    RampDesign,
-    Spread,
-    solved_by_output,
-    updated_strengths,
-)
+from sparsenam.smooth.design import CachedGrams, Posterior, RampDesign, Spread, solved_by_output, updated_strengths
 from sparsenam.smooth.engine import SmoothFit, SmoothProblem, has_converged, step_length
 from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread, output_means
 from sparsenam.tables.sample import Matrix, Vector
