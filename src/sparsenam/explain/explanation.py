@@ -326,8 +326,8 @@ class Explanation:
     @property
     def worth_of_pairs(self) -> str:
         """How much of that the pairs add, in a sentence; empty where there are none, or where it is not known."""
-        explained: Plain = self.card.get("explained")
-        if not self.pairs or not explained or explained.get("by_pairs") is None:
+        explained: Plain = self.card.get("explained") or {}
+        if not self.pairs or explained.get("by_pairs") is None:
             return ""
         share = f"{100 * explained['by_pairs']:.1f} %".replace("-", MINUS)
         return f"Pairs add {share} to what is explained; pairs=0 fits the purely additive model."
