@@ -85,11 +85,7 @@ def twice_the_median(p_values: Matrix) -> Vector:
 
 
 def _curves(
-    task: ConvexTask,
-    fold_target: Matrix,
-    hypotheses: Sequence[Indices],
-    rows: Indices,
-    generator: np.random.Generator,
+    task: ConvexTask, fold_target: Matrix, hypotheses: Sequence[Indices], rows: Indices, generator: np.random.Generator
 ) -> tuple[Array, Indices]:
     """Return the curves that some rows find, shape (all rows, curves, outputs), and the hypothesis of each.
 

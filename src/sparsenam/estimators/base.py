@@ -62,11 +62,7 @@ class AdditiveEstimator(FittedModel, ABC):
     always_keep: Sequence[ColumnName] | None = None
 
     def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Self:
         """Fit the model.
 

@@ -55,12 +55,7 @@ class FDRSelector(SelectorMixin, BaseEstimator):
     feature_names_in_: NDArray[np.object_]
 
     def __init__(
-        self,
-        q: float = 0.1,
-        *,
-        method: Method = "auto",
-        family: str = "auto",
-        random_state: RandomState = None,
+        self, q: float = 0.1, *, method: Method = "auto", family: str = "auto", random_state: RandomState = None
     ) -> None:
         self.q = q
         self.method: Method = method

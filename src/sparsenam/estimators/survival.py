@@ -11,13 +11,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from sparsenam.errors import InputError, check_word, describe
 from sparsenam.estimators.attributes import FromFit
-from sparsenam.estimators.base import (
-    AdditiveEstimator,
-    FitData,
-    SNAMParameters,
-    require_in_memory,
-    require_target,
-)
+from sparsenam.estimators.base import AdditiveEstimator, FitData, SNAMParameters, require_in_memory, require_target
 from sparsenam.families import Poisson
 from sparsenam.fit.cox import CoxProblem
 from sparsenam.fit.pipeline import Fit

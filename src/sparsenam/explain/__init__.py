@@ -18,12 +18,7 @@ from sparsenam.explain.explanation import (
     Pair,
     PairAxis,
 )
-from sparsenam.explain.local import (
-    Contribution,
-    LocalExplanation,
-    RowExplanation,
-    explain_rows,
-)
+from sparsenam.explain.local import Contribution, LocalExplanation, RowExplanation, explain_rows
 from sparsenam.explain.reference import against_class
 from sparsenam.fit.summary import DataSummary, Density, TrainingSummary
 from sparsenam.text import Task

@@ -28,15 +28,7 @@ from sparsenam.explain.shapes import (
     levels_note,
     thin_spans,
 )
-from sparsenam.text import (
-    SURVIVAL_UNITS,
-    TIMES,
-    count_text,
-    number_text,
-    pair_text,
-    shorten,
-    signed_text,
-)
+from sparsenam.text import SURVIVAL_UNITS, TIMES, count_text, number_text, pair_text, shorten, signed_text
 
 Vector = NDArray[np.float64]
 Measure = Literal["mean_absolute", "variation"]

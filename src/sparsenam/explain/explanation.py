@@ -14,17 +14,7 @@ from sparsenam.errors import InputError, RefusalError, describe, nearest
 from sparsenam.fit.summary import Density
 from sparsenam.model.editing import EditKind
 from sparsenam.tables.text import date_key
-from sparsenam.text import (
-    MINUS,
-    MISSING,
-    FeatureKind,
-    Found,
-    Task,
-    date_text,
-    number_text,
-    pair_text,
-    response_units,
-)
+from sparsenam.text import MINUS, MISSING, FeatureKind, Found, Task, date_text, number_text, pair_text, response_units
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -247,8 +247,7 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     splits = splitter(plan, rows, context)
     problem = _posed(rows, plan, context)
     if plan.first_family is not None:  # numbers of the family are estimated by a first fit
-        within, first = context.within("first"), replace(problem, family=plan.first_family)
-        clock.part = "the first fit"
+        within, first, clock.part = context.within("first"), replace(problem, family=plan.first_family), "the first fit"
         scores = first.scores(fit_terms(first, choose(first, plan, splits, within), plan, within).model)
         family = problem.family.estimated(scores, problem.prepared.target, problem.prepared.weights)
         problem = replace(problem, family=family)

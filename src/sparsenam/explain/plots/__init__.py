@@ -124,11 +124,7 @@ def plot_truth(
 
 
 def plot_importance(
-    explanation: Explanation,
-    features: int = 30,
-    *,
-    measure: charts.Measure = "mean_absolute",
-    ax: object | None = None,
+    explanation: Explanation, features: int = 30, *, measure: charts.Measure = "mean_absolute", ax: object | None = None
 ) -> Figure:
     """Draw the size of each effect as a bar, the largest first; pairs are among the columns.
 

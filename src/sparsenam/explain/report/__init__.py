@@ -58,9 +58,7 @@ LIGHT = _scheme(
     (BLUE, VERMILLION, GREEN, PURPLE, "#1b1f24"),
 )
 DARK = _scheme(
-    "1a1d21 111316 e9ecef a9b1ba 474e57 2c3137 8e97a1 69727c 7cc4f0 26333d",
-    SKY,
-    (SKY, ORANGE, GREEN, PURPLE, YELLOW),
+    "1a1d21 111316 e9ecef a9b1ba 474e57 2c3137 8e97a1 69727c 7cc4f0 26333d", SKY, (SKY, ORANGE, GREEN, PURPLE, YELLOW)
 )
 PRINTED = _scheme(
     "ffffff ffffff 000000 444a51 b9bfc6 e3e6ea 6b737c 9aa3ad 000000 ffffff",
