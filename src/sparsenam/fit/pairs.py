@@ -16,7 +16,7 @@ from sparsenam.errors import InputError, LargePairWarning, check_word, describe
 from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, Indices, SmoothEvidence, Vector, shaped_terms
 from sparsenam.model import FittedCurve, finish
 from sparsenam.model.pairs import PairFunction, purified, with_margin
-from sparsenam.selection.choose import Choice, CrossValidation
+from sparsenam.selection.choose import MOST_REFITTED, Choice, CrossValidation
 from sparsenam.selection.curve import FDR, Splits, among
 from sparsenam.selection.pairs import PairTask, choose_pairs, screen
 from sparsenam.smooth.engine import LIGHTEST, SmoothFit, SmoothProblem
@@ -153,7 +153,8 @@ def add_pairs(
     indices = np.union1d(choice.support[kept], np.array(found, dtype=np.intp).ravel())
     fitter = pair_fitter(mains, chosen, smooth.take(kept))
     is_named = not isinstance(pairs, int | np.integer | str)
-    if not is_named and problem.solves_in_batches and len(scores) <= MOST_TRIED_ROWS:
+    is_small = len(scores) <= MOST_TRIED_ROWS and choice.support.size <= MOST_REFITTED
+    if not is_named and problem.solves_in_batches and is_small:
         folds, alone = splits(problem).splits[:TRIED_FOLDS], (plan.strategy.fitter(choice), choice.support)
         both, without = (_held_out(problem, choice, each, folds, context) for each in ((fitter, indices), alone))
         if both > without:
