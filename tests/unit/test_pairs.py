@@ -204,3 +204,14 @@ def test_a_step_in_a_pair_stays_a_step():
     beside, away = model.predict(np.array([[0.46, 0.25], [0.54, 0.25]])), model.predict(np.array([[0.1, 0.25]]))
     assert beside[0] - beside[1] > 1.6
     assert abs(beside[0] - away[0]) < 0.25
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_amounts_of_heavy_tails_have_no_pairs_of_their_own(seed):
+    """Large amounts had all the curvature of their cells: pairs were found that put means off by a factor."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(800, 6))
+    mean = np.exp(np.sin(2 * X[:, 0]) + 0.5 * X[:, 3] ** 2 - 0.5)
+    claims = generator.poisson(1.5, mean.size)
+    y = np.array([generator.gamma(2.0, size / 3.0, n).sum() for size, n in zip(mean, claims, strict=True)])
+    assert SNAMRegressor(family="tweedie", random_state=0).fit(X, y).interactions_ == ()

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from convex_cases import grouped
-from sparsenam import SNAMRegressor
+from sparsenam import SNAMRegressor, load
 from sparsenam.convex.path import long_path, lowest_ratio
 from sparsenam.datasets import make_regression
 from sparsenam.errors import InputError
@@ -247,3 +247,29 @@ def test_the_error_of_a_mean_has_the_unit_of_the_values_however_large_they_are()
     mean, error = mean_and_error(values, weights)
     np.testing.assert_allclose(mean_and_error(1e250 * values, weights), (1e250 * mean, 1e250 * error), rtol=1e-12)
     assert mean_and_error(np.zeros(20), weights) == (0.0, 0.0)
+
+
+def test_a_column_that_true_ones_express_is_dropped_again():
+    """It enters the path before them, and the path never drops it (Zhao and Yu, 2006); chance keeps it now and then."""
+    kept = []
+    for seed in range(8):
+        generator = np.random.default_rng(seed)
+        X = generator.normal(size=(2000, 10))
+        X[:, 2] = (2 * X[:, 0] + 2 * X[:, 1] + generator.normal(size=2000)) / 3
+        y = 2 * X[:, 0] + 3 * X[:, 1] + generator.normal(size=2000)
+        model = SNAMRegressor(pairs=0, random_state=0).fit(X, y)
+        assert all(2 in point.features for point in model.path_ if point.features.size > 1)
+        kept.append(tuple(model.get_feature_names_out().tolist()))
+    assert kept.count(("x0", "x1")) >= 6 and set(kept) <= {("x0", "x1"), ("x0", "x1", "x2")}
+
+
+def test_all_columns_are_chosen_where_no_point_of_the_path_is_as_good(tmp_path):
+    generator = np.random.default_rng(1)
+    factor = generator.normal(size=80)
+    X, y = factor[:, None] + 1.5 * generator.normal(size=(80, 60)), factor + 0.05 * generator.normal(size=80)
+    model = SNAMRegressor(pairs=0, random_state=0).fit(X, y)
+    assert model.get_support().all() and max(model.cv_curve_.n_features) < 60
+    assert model.alpha_ == 0.0 and model.certificate_ is None and model.fit_.taken is None
+    model.save(tmp_path / "all.snam")
+    assert np.array_equal(load(tmp_path / "all.snam").predict(X), model.predict(X))
+    assert model.explain().chosen is None

@@ -152,9 +152,8 @@ def add_pairs(
     chosen = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found)
     indices = np.union1d(choice.support[kept], np.array(found, dtype=np.intp).ravel())
     fitter = pair_fitter(mains, chosen, smooth.take(kept))
-    is_named = not isinstance(pairs, int | np.integer | str)
     is_small = len(scores) <= MOST_TRIED_ROWS and choice.support.size <= MOST_REFITTED
-    if not is_named and problem.solves_in_batches and is_small:
+    if not plan.settings.names_pairs and problem.solves_in_batches and is_small:
         folds, alone = splits(problem).splits[:TRIED_FOLDS], (plan.strategy.fitter(choice), choice.support)
         both, without = (_held_out(problem, choice, each, folds, context) for each in ((fitter, indices), alone))
         if both > without:

@@ -266,7 +266,7 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
         posterior = posterior_of(fitted.smooth)
         residuals, explained = residuals_of(encoder, rows.sample, problem, choice, mains, fitted, posterior, context)
         worth = None if explained is None else explained.by_pairs
-        if worth is None or worth >= 0.0 or not isinstance(plan.settings.pairs, int | str):
+        if worth is None or worth >= 0.0 or plan.settings.names_pairs:
             break
         chosen = mains  # left-out rows are predicted better without the pairs that were found
     bands = bands_of(fitted, posterior, context)

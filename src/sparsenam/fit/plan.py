@@ -80,6 +80,11 @@ class Settings:
     shapes: Mapping[ColumnName, str] | None = None
     weights: WeightMeaning = "relative"
 
+    @property
+    def names_pairs(self) -> bool:
+        """Whether pairs are named, rather than looked for."""
+        return not isinstance(self.pairs, int | np.integer | str)
+
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Self:
         """Return the settings among an estimator's parameters."""

@@ -282,7 +282,7 @@ class Compact:
     With L the best held-out loss and L₀ that of the empty model, its loss is above L by at most ``share`` (3 %) of
     L₀ - L, what the best model explains, and of L, what it leaves, and by at most z standard errors of the difference.
     For p columns to choose from, the best of which looks better by chance, z is log₁₀(p/3), 2 to 3. Where L₀ - L is
-    within two standard errors there may be nothing to explain: it may then be above L by log₁₀(p/3) errors, 1 to 3.
+    within two standard errors there may be nothing to explain: it may also be log₁₀(p/3) standard errors above L.
     """
 
     share: float = 0.03
