@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sparsenam.convex.design import Array, Floats, GroupedDesign, WorkingColumns
 from sparsenam.convex.problem import (
     BlockSolver,
+    ConvexPoint,
     ConvexProblem,
     convex_problem,
     group_lengths,
@@ -48,6 +49,12 @@ class ScoreSolver(BlockSolver):
         self.move_intercepts()
         self.null_losses = problem.explainable_loss(self.scores)
 
+    def begin_at(self, point: ConvexPoint) -> None:
+        super().begin_at(point)
+        self.scores = np.stack([point.scores(self.problem.design, batch).T for batch in range(len(self.theta))])
+        self.intercepts = point.intercepts[: len(self.theta)]
+        self.move_intercepts()
+
     def move_intercepts(self) -> None:
         """Bring the intercepts, and the scores with them, to their best."""
         shifts = self.problem.best_shifts(self.scores)
@@ -76,6 +83,10 @@ class NewtonSolver(ScoreSolver):
         super().__init__(problem)
         nothing = np.zeros(0, np.intp)
         self._held = nothing, WorkingColumns(problem.design.columns(nothing))  # a working set and its columns
+        self._before = self.theta.copy(), self.scores, self.intercepts
+
+    def begin_at(self, point: ConvexPoint) -> None:
+        super().begin_at(point)
         self._before = self.theta.copy(), self.scores, self.intercepts
 
     def go_on(self, thresholds: Array, ridge: float) -> None:

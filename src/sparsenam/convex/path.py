@@ -63,14 +63,15 @@ def convex_path(
     ratio: float | None = None,
     tol: float = TOLERANCE,
     gram: GramCache | None = None,
+    start: ConvexPoint | None = None,
 ) -> Iterator[ConvexPoint]:
     """Walk down the path and yield the solutions of all batches at each alpha.
 
     The penalty is by default `GroupLasso`, ``alphas`` a falling grid of ``n_alphas`` values from alpha_max down to
     ``ratio`` times it. ``tol`` is the largest duality gap allowed, relative to the null loss, ``gram`` a cache to share
-    with ``SmoothJudge`` (squared loss only).
+    with ``SmoothJudge`` (squared loss only), ``start`` a point near the first one to begin at.
     """
-    walk = _walk(problem, penalty, gram)
+    walk = _walk(problem, penalty, gram, start)
     if alphas is None:
         top = walk.alpha_max()
         ratio = lowest_ratio(problem.design) if ratio is None else ratio
@@ -134,16 +135,18 @@ def solve_and_certify(
     names: Sequence[str],
     tol: float = TOLERANCE,
     out_of_time: Callable[[], bool] = lambda: False,
+    start: ConvexPoint | None = None,
 ) -> Solution:
-    """Solve at one alpha, on the way down from alpha_max, and certify; ``names`` are those of the groups.
+    """Solve at one alpha, from ``start`` or on the way down from alpha_max, and certify; ``names`` are the groups'.
 
     Without time the point reached on the way is returned: a sparser one.
     """
     gram = GramCache(problem.design, problem.target.T, problem.weights) if problem.family.is_quadratic else None
-    alphas = alphas_down_to(alpha, problem, penalty, gram)
+    alphas = np.array([alpha]) if start is not None else alphas_down_to(alpha, problem, penalty, gram)
 
     def attempt(inner: float) -> Solution:
-        *_, point = until(convex_path(problem, penalty, alphas=alphas, tol=inner, gram=gram), out_of_time)
+        path = convex_path(problem, penalty, alphas=alphas, tol=inner, gram=gram, start=start)
+        *_, point = until(path, out_of_time)
         if point.alpha != alphas[-1]:
             reached = f"max_seconds ran out on the way to alpha {alpha:.3g}: the model is that of {point.alpha:.3g}."
             return Solution(point, None, reached)
@@ -175,9 +178,16 @@ def _raised_top(top: float, penalty: Penalty) -> float:
     return top * (1.0 + 1e-9)
 
 
-def _walk(problem: ConvexProblem, penalty: Penalty | None, gram: GramCache | None) -> LassoWalk | SortedSolver:
+def _walk(
+    problem: ConvexProblem, penalty: Penalty | None, gram: GramCache | None, start: ConvexPoint | None = None
+) -> LassoWalk | SortedSolver:
     convex = checked_convex(GroupLasso() if penalty is None else penalty)
-    return SortedSolver(problem, convex) if isinstance(convex, SortedPenalty) else LassoWalk(problem, convex, gram)
+    if not isinstance(convex, SortedPenalty):
+        return LassoWalk(problem, convex, gram, start)
+    solver = SortedSolver(problem, convex)
+    if start is not None:
+        solver.begin_at(start)
+    return solver
 
 
 class LassoWalk:
@@ -187,7 +197,9 @@ class LassoWalk:
     the walk stands.
     """
 
-    def __init__(self, problem: ConvexProblem, penalty: WeightedLasso, gram: GramCache | None) -> None:
+    def __init__(
+        self, problem: ConvexProblem, penalty: WeightedLasso, gram: GramCache | None, start: ConvexPoint | None
+    ) -> None:
         self.problem, self.penalty, design = problem, penalty, problem.design
         self.weights, self.ridge_share = penalty.lasso_and_ridge(design.n_groups, 1.0)
         if problem.family.is_quadratic:
@@ -200,6 +212,9 @@ class LassoWalk:
             self.solver = NewtonSolver(problem)
         shut = np.where(self.weights == 0.0, 0.0, np.inf)
         free = np.flatnonzero(self.weights == 0.0)
+        if start is not None:
+            self.solver.begin_at(start)
+            free = free[:0]  # they are where they were
         gaps, self.norms = self.solver.measure(shut, 0.0)
         for tol in np.geomspace(1e-9, 1e-15, NULL_ROUNDS) if free.size and self.ridge_share == 0 else ():
             self.solver.improve(shut, 0.0, free, float(tol))

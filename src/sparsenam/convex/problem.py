@@ -208,6 +208,10 @@ class BlockSolver(ABC):
         self.problem = problem
         self.theta = np.zeros((problem.n_batches, problem.n_outputs, problem.design.n_groups, problem.design.width))
 
+    def begin_at(self, point: ConvexPoint) -> None:
+        """Go to a point whose first batches are those of this solver."""
+        self.theta[:] = point.theta[: len(self.theta)].transpose(0, 3, 1, 2)
+
     @abstractmethod
     def best_intercepts(self) -> Array:
         """Return the intercepts at θ, shape (batches, outputs)."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, GroupedDesign, WorkingColumns
-from sparsenam.convex.problem import BlockSolver, ConvexProblem, group_lengths
+from sparsenam.convex.problem import BlockSolver, ConvexPoint, ConvexProblem, group_lengths
 from sparsenam.convex.ramps import Indices
 
 SMALLEST_CURVATURE = 1e-10
@@ -233,6 +233,12 @@ class SquaredSolver(BlockSolver):
         super().__init__(problem)
         self.gram, self.pull = gram, gram.linear
         self.null_losses = 0.5 * np.einsum("fn,fon->f", problem.weights, gram.centred**2)
+
+    def begin_at(self, point: ConvexPoint) -> None:
+        super().begin_at(point)
+        self.gram.add(point.active)
+        flat = self.theta[:, :, self.gram.groups].reshape(*self.theta.shape[:2], -1)
+        self.pull = self.gram.linear - np.matmul(flat, self.gram.hessian)
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Descend on the working groups until steps gain less than ``tol`` of the null loss."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, lapack
 from scipy.sparse.linalg import SuperLU
 
-from sparsenam.convex.design import Array
+from sparsenam.convex.design import Array, Indices
 from sparsenam.convex.ramps import NEAREST_KNOTS, SPACING, PlacedRows, Ramps, distinct, place_ramps, slots
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -25,6 +25,7 @@ LOWEST, HIGHEST = 1e-6, 1e9  # of λ: the floor keeps the scores of separated cl
 PULL = 0.5
 # make constants: LARGEST_STEP halved -0.34 %, doubled -0.19 % loss
 LARGEST_STEP = 20.0  # factor by which one update may change λ; a guard that costs nothing
+SUMS_AT_ONCE = 256  # of a matrix, in steps that would otherwise hold copies of it
 JITTER = 1e-12  # share of the diagonal added before factorising
 
 
@@ -96,6 +97,49 @@ def scatter(ramps: Ramps) -> tuple[Matrix, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """The k terms (k,) with as many columns and matrices, whose sums are taken at once: a call for each takes longer.
+
+    ``columns`` (k, m) and ``knots`` (k, m + 1) are their places, ``matrices`` (k, i, m, m) their roughness.
+    """
+
+    terms: Indices
+    columns: Indices
+    knots: Indices
+    matrices: Array
+    jumps: bool
+
+    def of(self, values: Sequence[Array]) -> Array:
+        """Return what belongs to these terms among arrays of each term, shape (k, ...)."""
+        return np.stack([values[term] for term in self.terms])
+
+    def precisions(self, strengths: Array) -> Array:
+        """Return P = Σᵢ λᵢSᵢ for λ (k, i), or diag(λ) where the terms jump, shape (k, m, m)."""
+        if self.jumps:
+            return strengths[:, :, None] * np.eye(strengths.shape[1])
+        return np.einsum("ki,kiab->kab", strengths, self.matrices)
+
+    def traces(self, matrices: Array) -> Array:
+        """Return tr(MSᵢ) for M (k, m, m), shape (k, i), or the diagonals of M where the terms jump."""
+        form = "kaa->ka" if self.jumps else "kab,kiab->ki"
+        return np.einsum(form, matrices, *[self.matrices][self.jumps :])
+
+    def prior_traces(self, precisions: Array, strengths: Array) -> Array:
+        """Return tr(P⁻¹Sᵢ), shape (k, i): m/λ where P is λS, 1/λ where the terms jump, 0 where m is 0."""
+        size = self.columns.shape[1]
+        if self.jumps or strengths.shape[1] == 1 or not size:
+            return (1.0 if self.jumps else size) / strengths
+        jitter = 1e-14 / size * np.trace(precisions, axis1=1, axis2=2)[:, None, None] * np.eye(size)
+        return self.traces(np.asarray(np.linalg.inv(precisions + jitter), dtype=np.float64))
+
+    def squares(self, beta: Array) -> Array:
+        """Return βᵀSᵢβ for β (k, m, outputs), shape (k, i), or the squares of β where the terms jump."""
+        if self.jumps:
+            return np.sum(beta**2, axis=2)
+        return np.sum(beta[:, None] * np.matmul(self.matrices, beta[:, None]), axis=(2, 3))
+
+
+@dataclass(frozen=True, eq=False)
 class Layout:
     """Which of all columns are each term's ramps, and the terms' roughness matrices.
 
@@ -133,14 +177,32 @@ class Layout:
         """Number of columns."""
         return self.slices[-1].stop if self.slices else 0
 
+    @cached_property
+    def kinds(self) -> list[Kind]:
+        """The terms by their numbers of columns and of matrices."""
+        found = dict[tuple[int, int, bool], list[int]]()
+        for term, (place, matrices) in enumerate(zip(self.slices, self.roughness, strict=True)):
+            found.setdefault((place.stop - place.start, len(matrices), self.jumping[term]), []).append(term)
+        kinds = list[Kind]()
+        for (size, _, jumps), terms in found.items():
+            index = np.array(terms)
+            matrices = np.zeros(0) if jumps else np.stack([np.stack(self.roughness[term]) for term in terms])
+            columns = np.array([self.slices[term].start for term in terms])[:, None] + np.arange(size + 1)
+            kinds.append(Kind(index, columns[:, :size], columns + index[:, None], matrices, jumps))
+        return kinds
+
+    def by_term(self, found: Sequence[Array]) -> tuple[Array, ...]:
+        """Return what was found for each kind, shape (its terms, ...), by term."""
+        parts = {
+            int(term): each
+            for kind, of_kind in zip(self.kinds, found, strict=True)
+            for term, each in zip(kind.terms, of_kind, strict=True)
+        }
+        return tuple(parts[term] for term in range(len(parts)))
+
     def precisions(self, strengths: Sequence[Vector]) -> tuple[Matrix, ...]:
         """Return Pⱼ = Σᵢ λᵢSᵢ of each term, (m_j, m_j); diag(λ) where it jumps."""
-        return tuple(
-            np.diag(strength)
-            if jumps
-            else np.sum([value * matrix for value, matrix in zip(strength, matrices, strict=True)], axis=0)
-            for strength, matrices, jumps in zip(strengths, self.roughness, self.jumping, strict=True)
-        )
+        return self.by_term([kind.precisions(kind.of(strengths)) for kind in self.kinds])
 
     def added(self, matrix: Matrix, precisions: Sequence[Matrix]) -> Matrix:
         """Return the matrix (columns, columns), changed in place, with the terms' precisions on its diagonal."""
@@ -201,36 +263,38 @@ class RampBasis:
     """
 
     def __init__(self, layout: Layout, at_knots: Vector) -> None:
-        self.layout = layout
-        self.knots = slots([ramps.size + 1 for ramps in layout.ramps])
-        self.means = np.zeros(layout.size)
-        for columns, knots in zip(layout.slices, self.knots, strict=True):
-            self.means[columns] = _beyond(at_knots[knots]) / max(at_knots[knots].sum(), np.finfo(float).tiny)
+        self.layout, self.means = layout, np.zeros(layout.size)
+        beyond, totals = self.to_ramps(at_knots[:, None])[:, 0], np.zeros(layout.size)
+        for kind in layout.kinds:
+            totals[kind.columns] = at_knots[kind.knots].sum(axis=1, keepdims=True)
+        self.means = beyond / np.maximum(totals, np.finfo(float).tiny)
 
     def at_knots(self, coefficients: Matrix) -> Matrix:
         """Return Tβ, the values of a sum of ramps at all knots, shape (knots, r)."""
-        values = np.zeros((self.knots[-1].stop, coefficients.shape[1]))
-        for columns, knots in zip(self.layout.slices, self.knots, strict=True):
-            values[knots][1:] = np.cumsum(coefficients[columns], axis=0)
-            values[knots] -= self.means[columns] @ coefficients[columns]
+        values = np.zeros((self.layout.size + len(self.layout.ramps), coefficients.shape[1]))
+        for kind in self.layout.kinds:
+            beta, means = coefficients[kind.columns], self.means[kind.columns][:, None]
+            values[kind.knots[:, 1:]] = np.cumsum(beta, axis=1)
+            values[kind.knots] -= np.matmul(means, beta)
         return values
 
     def to_ramps(self, sums: Matrix) -> Matrix:
         """Return Tᵀs, shape (columns, r), for s of shape (knots, r)."""
         result = np.empty((self.layout.size, sums.shape[1]))
-        for columns, knots in zip(self.layout.slices, self.knots, strict=True):
-            part = sums[knots]
-            result[columns] = _beyond(part) - np.multiply.outer(self.means[columns], part.sum(axis=0))
+        for kind in self.layout.kinds:
+            for first in range(0, sums.shape[1], SUMS_AT_ONCE):  # no copies of the whole
+                part = sums[kind.knots, first : first + SUMS_AT_ONCE]
+                beyond = np.cumsum(part[:, :0:-1], axis=1)[:, ::-1]  # of each ramp
+                beyond -= self.means[kind.columns][:, :, None] * part.sum(axis=1, keepdims=True)
+                result[kind.columns, first : first + SUMS_AT_ONCE] = beyond
         return result
 
     def gram(self, knot_gram: Matrix, at_knots: Vector, total: float) -> WeightedGram:
         """Return the products of columns from HᵀWH (knots, knots), HᵀW1 (knots,) and the sum of the weights."""
         means = self.to_ramps(at_knots[:, None])[:, 0] / total
-        matrix = np.empty((self.layout.size, self.layout.size))
-        for columns, knots in zip(self.layout.slices, self.knots, strict=True):  # no copies of the whole
-            part = self.to_ramps(knot_gram[knots].T).T
-            matrix[columns] = _beyond(part) - np.outer(self.means[columns], part.sum(axis=0))
-            matrix[columns] -= np.outer(total * means[columns], means)
+        matrix = self.to_ramps(self.to_ramps(knot_gram).T)
+        for first in range(0, len(matrix), SUMS_AT_ONCE):
+            matrix[first : first + SUMS_AT_ONCE] -= np.outer(total * means[first : first + SUMS_AT_ONCE], means)
         return WeightedGram(matrix, means, total)
 
 
@@ -253,11 +317,6 @@ class RampDesign(RampBasis):
         """Return the sums of products of columns under weights of shape (rows,)."""
         at_knots = self.placed.sums(weights[:, None])[:, 0]
         return self.gram(self.placed.gram(weights), at_knots, float(weights.sum()))
-
-
-def _beyond(sums: Matrix) -> Matrix:
-    """Return for each ramp the sum over the knots beyond it, along the first axis: shape (m, …) from (m + 1, …)."""
-    return np.cumsum(sums[:0:-1], axis=0)[::-1]
 
 
 class CachedGrams(Generic[Gram]):
@@ -309,16 +368,16 @@ class Posterior:
     def spread(self) -> Spread:
         """What V says of each term: its block on the diagonal is made of columns of L⁻¹ squared."""
         inverse = lapack.dtrtri(self.factor, lower=1)[0] if self.factor.size else self.factor
-        blocks, freedom, traces = list[Matrix](), list[float](), list[Vector]()
-        for term, (columns, precision) in enumerate(zip(self.layout.slices, self.precisions, strict=True)):
-            part = np.tril(inverse[columns.start :, columns]) * self.scales[columns]
-            blocks.append(part.T @ part)
-            size, strength = len(precision), self.strengths[term]
-            freedom.append(float(np.clip(size - np.sum(blocks[-1] * precision), 0.0, size)))
-            jumps = self.layout.jumping[term]
-            traces.append(1.0 / strength if jumps else prior_traces(precision, strength, self.layout.roughness[term]))
+        layout, blocks, freedom, traces = self.layout, list[Array](), list[Array](), list[Array]()
+        for kind in layout.kinds:
+            roots = inverse.T[kind.columns] * self.scales[kind.columns][:, :, None]
+            precisions, strengths, size = kind.of(self.precisions), kind.of(self.strengths), kind.columns.shape[1]
+            blocks.append(np.matmul(roots, roots.transpose(0, 2, 1)))
+            freedom.append(np.clip(size - np.sum(blocks[-1] * precisions, axis=(1, 2)), 0.0, size))
+            traces.append(kind.prior_traces(precisions, strengths))
         sizes = np.array([len(precision) for precision in self.precisions], dtype=np.float64)
-        return Spread(tuple(blocks), np.array(freedom), tuple(traces), sizes)
+        by_term = layout.by_term
+        return Spread(by_term(blocks), np.array(by_term(freedom)), by_term(traces), sizes)
 
 
 def solved_by_output(factors: Sequence[Posterior] | Sequence[SuperLU[np.float64]], pull: Matrix) -> Matrix:
@@ -360,22 +419,17 @@ def updated_strengths(
     ``spreads`` hold one covariance for each output or one for all, ``coefficients`` is (columns, outputs), and
     ``free`` the number of outputs that are free to vary.
     """
-    updated, traces = list[Vector](), [np.mean(each, axis=0) for each in zip(*(s.traces for s in spreads), strict=True)]
-    for term, (columns, matrices) in enumerate(zip(layout.slices, layout.roughness, strict=True)):
-        covariance = np.mean([part.covariances[term] for part in spreads], axis=0)
-        beta, now, gained = coefficients[columns], strengths[term], traces[term]
-        if layout.jumping[term]:
-            squares = np.sum(beta**2, axis=1) / free
-            found = fellner_schall(now, gained - covariance.diagonal(), squares)
-            updated.append(np.where(gained > 0.0, found, now))
-        elif gained.any():
-            gained -= np.array([np.sum(covariance * matrix) for matrix in matrices])
-            squares = np.array([np.sum(beta * (matrix @ beta)) for matrix in matrices]) / free
-            squares[0] += pulled(now[0], gained[0])
-            updated.append(fellner_schall(now, gained, squares))
-        else:  # inequalities leave nothing free, hence nothing is known
-            updated.append(now)
-    return updated
+    updated = list[Array]()
+    for kind in layout.kinds:
+        now, prior = kind.of(strengths), np.mean([kind.of(each.traces) for each in spreads], axis=0)
+        gained = prior - kind.traces(np.mean([kind.of(each.covariances) for each in spreads], axis=0))
+        squares = kind.squares(coefficients[kind.columns]) / free
+        if not kind.jumps:
+            squares[:, 0] += pulled(now[:, 0], gained[:, 0])
+        # where inequalities leave nothing free nothing is known
+        known = prior > 0.0 if kind.jumps else prior.any(axis=1, keepdims=True)
+        updated.append(np.where(known, fellner_schall(now, gained, squares), now))
+    return list(layout.by_term(updated))
 
 
 def fellner_schall(strengths: Array, gained: Array, squares: Array) -> Array:
@@ -387,13 +441,3 @@ def fellner_schall(strengths: Array, gained: Array, squares: Array) -> Array:
 def pulled(strength: Array, gained: Array) -> Array:
     """Return what keeps a weak term from 0, to be added to q₁; see `updated_strengths`."""
     return PULL * (1.0 - np.clip(strength * gained, 0.0, 1.0)) / strength
-
-
-def prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix]) -> Vector:
-    """Return tr(Pⱼ⁻¹Sᵢ) for each Sᵢ of one term, shape (matrices,); m/λ where Pⱼ is λS, 0 where m is 0."""
-    size = precision.shape[0]
-    if len(matrices) == 1 or not size:
-        return size / strengths
-    safe = precision + 1e-14 * np.trace(precision) / size * np.eye(size)
-    prior = np.asarray(np.linalg.inv(safe), dtype=np.float64)
-    return np.array([np.sum(prior * matrix) for matrix in matrices])
