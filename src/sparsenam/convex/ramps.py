@@ -115,6 +115,11 @@ def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
     if values.size < 2:
         got = f"{values.size} value(s) in rows of weight above 0"
         raise InputError(describe("place_ramps", "a column that varies", got, "leave the column out"))
+    return ramps_among(values, counts, count)
+
+
+def ramps_among(values: Vector, counts: Vector, count: int) -> Ramps:
+    """Return the same for the sorted distinct values and the weight of each."""
     if values.size <= count + 1:
         return Ramps(_apart(values))
     low, high = bulk_of(values, counts)

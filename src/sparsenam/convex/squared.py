@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sparsenam.convex.design import Array, GroupedDesign, WorkingColumns
 from sparsenam.convex.problem import BlockSolver, ConvexPoint, ConvexProblem, group_lengths
 from sparsenam.convex.ramps import Indices
+from sparsenam.families.base import SMALLEST_FLOAT
 
 SMALLEST_CURVATURE = 1e-10
 LITTLE = 1e-4  # share of the weight that a batch must keep
@@ -48,7 +49,7 @@ def descend(
     indices of those that may move; ``thresholds`` a (batches, k) are infinite for groups that must stay out.
     """
     (tol, most_sweeps), pulls = until, pull.reshape(theta.shape)
-    bars, decay = thresholds.T * inverse, 1.0 / (1.0 + ridge * inverse)
+    bars, decay, scales = thresholds.T * inverse, 1.0 / (1.0 + ridge * inverse), inverse[:, :, None, None]
     width = theta.shape[3]
     free = {k: slice(k * width, (k + 1) * width) for k in groups if thresholds[0, k] == 0.0}
     blocks = {k: hessian[:, rows, rows] + ridge * np.eye(width) for k, rows in free.items()}
@@ -62,7 +63,7 @@ def descend(
             if k in solvers:
                 step = np.matmul(pulls[:, :, k] - ridge * old, solvers[k])
             else:
-                step = _shrunk_step(old, pulls[:, :, k], inverse[k], bars[k], decay[k])
+                step = _shrunk_step(old, pulls[:, :, k], scales[k], bars[k], decay[k])
             if step is not None:
                 moving.append(k)
                 largest = max(largest, _take(hessian, theta, pull, k, step, inverse[k]))
@@ -75,12 +76,17 @@ def _shrunk_step(old: Array, pull: Array, inverse: Array, bar: Array, decay: Arr
     """Return the step (batches, outputs, m) to the minimum of a group's majorised model, None if it stays at 0.
 
     With v = θⱼ + pullⱼ/Lⱼ that is (1 - aⱼ/(Lⱼ‖v‖))₊ v / (1 + b/Lⱼ), the exact minimiser where the block is
-    orthonormal; ``bar`` is a/L and ``decay`` 1/(1 + b/L), shape (batches,).
+    orthonormal; ``inverse`` 1/L has shape (batches, 1, 1), ``bar`` a/L and ``decay`` 1/(1 + b/L) (batches,).
     """
-    target = old + pull * inverse[:, None, None]
-    length = np.sqrt(np.einsum("fom,fom->f", target, target))
-    share = (1.0 - np.divide(bar, length, out=np.ones_like(length), where=length > bar)) * decay
-    return target * share[:, None, None] - old if share.any() or old.any() else None
+    target = pull * inverse
+    target += old
+    length = np.maximum(np.sqrt(np.einsum("fom,fom->f", target, target)), SMALLEST_FLOAT)
+    share = np.maximum(1.0 - bar / length, 0.0) * decay
+    if not share.any() and not old.any():
+        return None
+    target *= share[:, None, None]
+    target -= old
+    return target
 
 
 def _take(hessian: Array, theta: Array, pull: Array, k: int, step: Array, inverse: Array) -> float:

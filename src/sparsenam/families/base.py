@@ -189,7 +189,8 @@ def bounded_exp(exponent: Array, room: Array | float = 0.0) -> Array:
 def softplus(exponent: Array) -> Array:
     """Return log(1 + eˣ); logaddexp takes twice the time."""
     xp = array_namespace(exponent)
-    return xp.clip(exponent, min=0.0) + xp.log1p(xp.exp(-xp.abs(exponent)))
+    size = xp.abs(exponent)
+    return 0.5 * (exponent + size) + xp.log1p(xp.exp(-size))
 
 
 def sigmoid(scores: Array) -> Array:

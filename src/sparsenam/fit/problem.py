@@ -48,7 +48,8 @@ class Fitted:
     """A fitted model and the norms of all encoded terms, shape (n_terms,).
 
     ``history`` and ``stationarity`` are there where a network was trained, ``smooth`` is the fit of ramps, ``freedom``
-    the degrees of freedom of a smooth fit that holds more than ramps.
+    the degrees of freedom of a smooth fit that holds more than ramps, ``scores`` (rows, outputs) what
+    `FamilyProblem.scores` gives, where that is at hand.
     """
 
     model: AdditiveModel
@@ -57,6 +58,7 @@ class Fitted:
     stationarity: float | None = None
     smooth: SmoothEvidence | None = None
     freedom: float | None = None
+    scores: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +121,8 @@ class FamilyProblem:
 
         def scores(weights: Vector, terms: Indices) -> Vector:
             part = replace(self, prepared=replace(self.prepared, weights=weights)).take(terms)
-            return self.scores(quick.fit(part, context).model)
+            fitted = quick.fit(part, context)
+            return self.scores(fitted.model) if fitted.scores is None else fitted.scores
 
         return scores
 
@@ -395,7 +398,7 @@ def smooth_fitter(shapes: Mapping[ColumnName, Shape] | None = None) -> Fitter:
         if smooth.shapes:  # a term whose shape the data speak against is 0; it stays where it was asked to
             free = prepared.grouping.weights[prepared.grouping.group_of] == 0.0
             finished = finished.keep(free | np.array([part.any() for part in smooth.parts], dtype=np.bool_))
-        return Fitted(finished.model, finished.norms(), smooth=evidence)
+        return Fitted(finished.model, finished.norms(), smooth=evidence, scores=finished.scores)
 
     return Fitter(fit, counts_rows=True)
 

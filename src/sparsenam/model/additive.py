@@ -191,16 +191,19 @@ def _finite_rows(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
 class Finished:
     """A model, and how large its effects are over the training rows on the scale of the fit, shape (kept,).
 
-    ``root_mean_square`` is the norm ‖hⱼ‖ₙ, ``mean_absolute`` the measure of the subgradient solvers' threshold.
+    ``root_mean_square`` is the norm ‖hⱼ‖ₙ, ``mean_absolute`` the measure of the subgradient solvers' threshold;
+    ``scores`` (rows, outputs) are the model's on that scale.
     """
 
     model: AdditiveModel
     root_mean_square: Vector
     mean_absolute: Vector
+    scores: Matrix
 
     def keep(self, kept: NDArray[np.bool_]) -> Finished:
         """Return the model of some of its terms."""
-        return Finished(keep_terms(self.model, kept), self.root_mean_square[kept], self.mean_absolute[kept])
+        sizes = self.root_mean_square[kept], self.mean_absolute[kept]
+        return Finished(keep_terms(self.model, kept), *sizes, self.scores)
 
     def norms(self) -> Vector:
         """Return ‖hⱼ‖ₙ of every term, 0 where dropped, shape (n_terms,)."""
@@ -258,7 +261,7 @@ def finish(
         intercept=prepared.target_scaling.center + unit * base + np.log(prepared.exposure_unit),
         pairs=tuple(pairs),
     )
-    return Finished(model, np.sqrt(squares), np.einsum("jik,i->j", np.abs(outputs), shares))
+    return Finished(model, np.sqrt(squares), np.einsum("jik,i->j", np.abs(outputs), shares), total + base)
 
 
 def keep_terms(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveModel:

@@ -12,7 +12,7 @@ from scipy.linalg import cho_solve, cholesky, lapack
 from scipy.sparse.linalg import SuperLU
 
 from sparsenam.convex.design import Array, Indices
-from sparsenam.convex.ramps import NEAREST_KNOTS, SPACING, PlacedRows, Ramps, distinct, place_ramps, slots
+from sparsenam.convex.ramps import NEAREST_KNOTS, SPACING, PlacedRows, Ramps, distinct, ramps_among, slots
 from sparsenam.tables.sample import Matrix, Vector
 
 Gram = TypeVar("Gram")
@@ -34,23 +34,22 @@ def ramps_of(cells: Vector, weights: Vector, count: int, *, may_jump: bool = Tru
     present = ~np.isnan(cells)
     if not present.all():
         cells, weights = cells[present], weights[present]
-    if cells.size == 0 or np.ptp(cells) == 0.0:
-        start = cells[0] if cells.size else 0.0
-        return Ramps(np.array([start, start + 1.0]))
-    return (_with_jump(cells, weights, count) if may_jump else None) or place_ramps(cells, weights, count)
-
-
-def _with_jump(cells: Vector, weights: Vector, count: int) -> Ramps | None:
-    """Return ramps of which one jumps from the first or last value, if that has many rows, as 0 has of most gains."""
     values, counts = distinct(cells, weights)
+    if values.size < 2:
+        start = values[0] if values.size else 0.0
+        return Ramps(np.array([start, start + 1.0]))
+    return (_with_jump(values, counts, count) if may_jump else None) or ramps_among(values, counts, count)
+
+
+def _with_jump(values: Vector, counts: Vector, count: int) -> Ramps | None:
+    """Return ramps of which one jumps from the first or last value, if that has many rows, as 0 has of most gains."""
     if count < 4 or values.size <= count + 1:  # every value is a knot
         return None
     least = NEAREST_KNOTS * (values[-1] - values[0])
-    for end, beside, others in ((0, 1, counts[1:]), (-1, -2, counts[:-1])):
-        has_many = counts[end] >= max(JUMP_SHARE * counts.sum(), JUMP_TIMES * others.mean())
+    for end, beside, rest in ((0, 1, slice(1, None)), (-1, -2, slice(-1))):
+        has_many = counts[end] >= max(JUMP_SHARE * counts.sum(), JUMP_TIMES * counts[rest].mean())
         if has_many and abs(values[beside] - values[end]) > least:
-            rest = cells > values[0] if end == 0 else cells < values[-1]
-            knots = place_ramps(cells[rest], weights[rest], count - 1).knots
+            knots = ramps_among(values[rest], counts[rest], count - 1).knots
             if end == 0:  # no margin on the side of the jump
                 return Ramps(np.array([values[0], values[1], *knots[1:]]), 0)
             return Ramps(np.array([*knots[:-1], values[-2], values[-1]]), knots.size - 1)

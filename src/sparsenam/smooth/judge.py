@@ -196,6 +196,7 @@ class Prior:
     def __init__(self, forms: PriorForms, strengths: Array, kept: NDArray[np.bool_], jitter: float = JITTER) -> None:
         self.forms, self.strengths, self.kept, self._jitter = forms, strengths, kept, jitter
         self.is_in = np.repeat(kept, forms.width, axis=1)  # (batches, columns)
+        self._known = strengths[:0], strengths  # strengths and their precisions
 
     def of(self, batches: Indices) -> Prior:
         """Return the prior of some batches."""
@@ -204,9 +205,11 @@ class Prior:
     @property
     def precisions(self) -> Array:
         """P of every group, shape (batches, groups, m, m)."""
-        groups, count, width, _ = self.forms.matrices.shape
-        flat = np.matmul(self.strengths.transpose(1, 0, 2), self.forms.matrices.reshape(groups, count, -1))
-        return flat.transpose(1, 0, 2).reshape(-1, groups, width, width)
+        if self._known[0] is not self.strengths:
+            groups, count, width, _ = self.forms.matrices.shape
+            flat = np.matmul(self.strengths.transpose(1, 0, 2), self.forms.matrices.reshape(groups, count, -1))
+            self._known = self.strengths, flat.transpose(1, 0, 2).reshape(-1, groups, width, width)
+        return self._known[1]
 
     def cost(self, theta: Array) -> Array:
         """Return ½ Σ θᵀPθ of each batch, for θ of shape (batches, columns, outputs)."""
