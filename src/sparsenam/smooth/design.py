@@ -226,11 +226,8 @@ class RampBasis:
     def gram(self, knot_gram: Matrix, at_knots: Vector, total: float) -> WeightedGram:
         """Return the products of columns from HᵀWH (knots, knots), HᵀW1 (knots,) and the sum of the weights."""
         means = self.to_ramps(at_knots[:, None])[:, 0] / total
-        matrix = np.empty((self.layout.size, self.layout.size))
-        for columns, knots in zip(self.layout.slices, self.knots, strict=True):  # no copies of the whole
-            part = self.to_ramps(knot_gram[knots].T).T
-            matrix[columns] = _beyond(part) - np.outer(self.means[columns], part.sum(axis=0))
-            matrix[columns] -= np.outer(total * means[columns], means)
+        matrix = self.to_ramps(self.to_ramps(knot_gram).T)
+        matrix -= np.outer(total * means, means)
         return WeightedGram(matrix, means, total)
 
 
