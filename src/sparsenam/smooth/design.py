@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, lapack
+from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 from scipy.sparse.linalg import SuperLU
 
 from sparsenam.convex.design import Array
@@ -184,12 +184,14 @@ class Layout:
 class WeightedGram:
     """ZᵀWZ once the intercept is eliminated, (columns, columns), and what elimination needs.
 
-    ``means`` (columns,) are the means of the columns under the weights W, ``total`` the sum of the weights.
+    ``means`` (columns,) are the means of the columns under the weights W, ``total`` the sum of the weights. ``root``
+    (columns, rows), if it was asked for, is R with RRᵀ the matrix.
     """
 
     matrix: Matrix
     means: Vector
     total: float
+    root: Matrix | None = None
 
 
 class RampBasis:
@@ -247,9 +249,19 @@ class RampDesign(RampBasis):
         return self.to_ramps(self.placed.sums(values))
 
     def weighted_gram(self, weights: Vector) -> WeightedGram:
-        """Return the sums of products of columns under weights of shape (rows,)."""
+        """Return the sums of products of columns under weights of shape (rows,); with R where columns outnumber rows."""
+        if self.placed.n_rows < self.layout.size:
+            total = float(weights.sum())
+            means = self._columns @ weights / total
+            root = (self._columns - means[:, None]) * np.sqrt(weights)
+            return WeightedGram(np.asarray(root @ root.T), means, total, root)
         at_knots = self.placed.sums(weights[:, None])[:, 0]
         return self.gram(self.placed.gram(weights), at_knots, float(weights.sum()))
+
+    @cached_property
+    def _columns(self) -> Matrix:
+        """Zᵀ, shape (columns, rows)."""
+        return self.to_ramps(self.placed.dense())
 
 
 def _beyond(sums: Matrix) -> Matrix:
@@ -304,18 +316,44 @@ class Posterior:
 
     @cached_property
     def spread(self) -> Spread:
-        """What V says of each term: its block on the diagonal is made of columns of L⁻¹ squared."""
-        inverse = lapack.dtrtri(self.factor, lower=1)[0] if self.factor.size else self.factor
-        blocks, freedom, traces = list[Matrix](), list[float](), list[Vector]()
-        for term, (columns, precision) in enumerate(zip(self.layout.slices, self.precisions, strict=True)):
-            part = np.tril(inverse[columns.start :, columns]) * self.scales[columns]
-            blocks.append(part.T @ part)
+        """What V says of each term."""
+        blocks, freedom, traces = self.blocks(), list[float](), list[Vector]()
+        for term, (block, precision) in enumerate(zip(blocks, self.precisions, strict=True)):
             size, strength = len(precision), self.strengths[term]
-            freedom.append(float(np.clip(size - np.sum(blocks[-1] * precision), 0.0, size)))
+            freedom.append(float(np.clip(size - np.sum(block * precision), 0.0, size)))
             jumps = self.layout.jumping[term]
             traces.append(1.0 / strength if jumps else prior_traces(precision, strength, self.layout.roughness[term]))
         sizes = np.array([len(precision) for precision in self.precisions], dtype=np.float64)
         return Spread(tuple(blocks), np.array(freedom), tuple(traces), sizes)
+
+    def blocks(self) -> list[Matrix]:
+        """Return the block of V of each term (m_j, m_j): it is made of columns of L⁻¹ squared."""
+        inverse = lapack.dtrtri(self.factor, lower=1)[0] if self.factor.size else self.factor
+        parts = [np.tril(inverse[each.start :, each]) * self.scales[each] for each in self.layout.slices]
+        return [part.T @ part for part in parts]
+
+
+class PosteriorOfRows(Posterior):
+    """The same through a matrix of rows, where columns outnumber them: given R (columns, rows) with RRᵀ = ZᵀWZ.
+
+    By the identity of Sherman, Morrison and Woodbury V = P⁻¹ - G(I + RᵀG/φ)⁻¹Gᵀ/φ with G = P⁻¹R, and P⁻¹ goes by term.
+    """
+
+    def __init__(self, layout: Layout, root: Matrix, strengths: Sequence[Vector], noise: float) -> None:
+        self.layout, self.strengths, self.precisions = layout, strengths, layout.precisions(strengths)
+        self._priors = [np.asarray(np.linalg.inv(each), dtype=np.float64) for each in self.precisions]
+        root = root / np.sqrt(noise)
+        spread = layout.times(self._priors, root)
+        inner = np.eye(root.shape[1]) + root.T @ spread
+        lower = cholesky(inner, lower=True, check_finite=False)
+        self._down = solve_triangular(lower, spread.T, lower=True, check_finite=False)  # V = P⁻¹ - DᵀD
+
+    def solve(self, pull: Matrix) -> Matrix:
+        return self.layout.times(self._priors, pull) - self._down.T @ (self._down @ pull)
+
+    def blocks(self) -> list[Matrix]:
+        parts = [self._down[:, each] for each in self.layout.slices]
+        return [prior - part.T @ part for prior, part in zip(self._priors, parts, strict=True)]
 
 
 def solved_by_output(factors: Sequence[Posterior] | Sequence[SuperLU[np.float64]], pull: Matrix) -> Matrix:
