@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, lapack
+from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 from scipy.sparse.linalg import SuperLU
 
 from sparsenam.convex.design import Array, Indices
@@ -25,7 +25,6 @@ LOWEST, HIGHEST = 1e-6, 1e9  # of λ: the floor keeps the scores of separated cl
 PULL = 0.5
 # make constants: LARGEST_STEP halved -0.34 %, doubled -0.19 % loss
 LARGEST_STEP = 20.0  # factor by which one update may change λ; a guard that costs nothing
-SUMS_AT_ONCE = 256  # of a matrix, in steps that would otherwise hold copies of it
 JITTER = 1e-12  # share of the diagonal added before factorising
 
 
@@ -245,12 +244,14 @@ class Layout:
 class WeightedGram:
     """ZᵀWZ once the intercept is eliminated, (columns, columns), and what elimination needs.
 
-    ``means`` (columns,) are the means of the columns under the weights W, ``total`` the sum of the weights.
+    ``means`` (columns,) are the means of the columns under the weights W, ``total`` the sum of the weights. ``root``
+    (columns, rows), if it was asked for, is R with RRᵀ the matrix.
     """
 
     matrix: Matrix
     means: Vector
     total: float
+    root: Matrix | None = None
 
 
 class RampBasis:
@@ -281,19 +282,16 @@ class RampBasis:
         """Return Tᵀs, shape (columns, r), for s of shape (knots, r)."""
         result = np.empty((self.layout.size, sums.shape[1]))
         for kind in self.layout.kinds:
-            for first in range(0, sums.shape[1], SUMS_AT_ONCE):  # no copies of the whole
-                part = sums[kind.knots, first : first + SUMS_AT_ONCE]
-                beyond = np.cumsum(part[:, :0:-1], axis=1)[:, ::-1]  # of each ramp
-                beyond -= self.means[kind.columns][:, :, None] * part.sum(axis=1, keepdims=True)
-                result[kind.columns, first : first + SUMS_AT_ONCE] = beyond
+            part = sums[kind.knots]
+            beyond = np.cumsum(part[:, :0:-1], axis=1)[:, ::-1]  # of each ramp
+            result[kind.columns] = beyond - self.means[kind.columns][:, :, None] * part.sum(axis=1, keepdims=True)
         return result
 
     def gram(self, knot_gram: Matrix, at_knots: Vector, total: float) -> WeightedGram:
         """Return the products of columns from HᵀWH (knots, knots), HᵀW1 (knots,) and the sum of the weights."""
         means = self.to_ramps(at_knots[:, None])[:, 0] / total
         matrix = self.to_ramps(self.to_ramps(knot_gram).T)
-        for first in range(0, len(matrix), SUMS_AT_ONCE):
-            matrix[first : first + SUMS_AT_ONCE] -= np.outer(total * means[first : first + SUMS_AT_ONCE], means)
+        matrix -= np.outer(total * means, means)
         return WeightedGram(matrix, means, total)
 
 
@@ -313,9 +311,19 @@ class RampDesign(RampBasis):
         return self.to_ramps(self.placed.sums(values))
 
     def weighted_gram(self, weights: Vector) -> WeightedGram:
-        """Return the sums of products of columns under weights of shape (rows,)."""
+        """Return the sums of products of columns under weights of shape (rows,); with R where columns outnumber rows."""
+        if self.placed.n_rows < self.layout.size:
+            total = float(weights.sum())
+            means = self._columns @ weights / total
+            root = (self._columns - means[:, None]) * np.sqrt(weights)
+            return WeightedGram(np.asarray(root @ root.T), means, total, root)
         at_knots = self.placed.sums(weights[:, None])[:, 0]
         return self.gram(self.placed.gram(weights), at_knots, float(weights.sum()))
+
+    @cached_property
+    def _columns(self) -> Matrix:
+        """Zᵀ, shape (columns, rows)."""
+        return self.to_ramps(self.placed.dense())
 
 
 class CachedGrams(Generic[Gram]):
@@ -365,18 +373,45 @@ class Posterior:
 
     @cached_property
     def spread(self) -> Spread:
-        """What V says of each term: its block on the diagonal is made of columns of L⁻¹ squared."""
-        inverse = lapack.dtrtri(self.factor, lower=1)[0] if self.factor.size else self.factor
-        layout, blocks, freedom, traces = self.layout, list[Array](), list[Array](), list[Array]()
-        for kind in layout.kinds:
-            roots = inverse.T[kind.columns] * self.scales[kind.columns][:, :, None]
-            precisions, strengths, size = kind.of(self.precisions), kind.of(self.strengths), kind.columns.shape[1]
-            blocks.append(np.matmul(roots, roots.transpose(0, 2, 1)))
-            freedom.append(np.clip(size - np.sum(blocks[-1] * precisions, axis=(1, 2)), 0.0, size))
-            traces.append(kind.prior_traces(precisions, strengths))
+        """What V says of each term."""
+        layout, blocks, freedom, traces = self.layout, self.blocks(), list[Array](), list[Array]()
+        for kind, block in zip(layout.kinds, blocks, strict=True):
+            precisions, size = kind.of(self.precisions), kind.columns.shape[1]
+            freedom.append(np.clip(size - np.sum(block * precisions, axis=(1, 2)), 0.0, size))
+            traces.append(kind.prior_traces(precisions, kind.of(self.strengths)))
         sizes = np.array([len(precision) for precision in self.precisions], dtype=np.float64)
         by_term = layout.by_term
         return Spread(by_term(blocks), np.array(by_term(freedom)), by_term(traces), sizes)
+
+    def blocks(self) -> list[Array]:
+        """Return the blocks of V of each kind's terms (k, m, m): they are made of columns of L⁻¹ squared."""
+        inverse = lapack.dtrtri(self.factor, lower=1)[0] if self.factor.size else self.factor
+        roots = [inverse.T[kind.columns] * self.scales[kind.columns][:, :, None] for kind in self.layout.kinds]
+        return [np.matmul(each, each.transpose(0, 2, 1)) for each in roots]
+
+
+class PosteriorOfRows(Posterior):
+    """The same through a matrix of rows, where columns outnumber them: given R (columns, rows) with RRᵀ = ZᵀWZ.
+
+    By the identity of Sherman, Morrison and Woodbury V = P⁻¹ - G(I + RᵀG/φ)⁻¹Gᵀ/φ with G = P⁻¹R, and P⁻¹ goes by term.
+    """
+
+    def __init__(self, layout: Layout, root: Matrix, strengths: Sequence[Vector], noise: float) -> None:
+        self.layout, self.strengths, self.precisions = layout, strengths, layout.precisions(strengths)
+        self._priors = [np.asarray(np.linalg.inv(each), dtype=np.float64) for each in self.precisions]
+        root = root / np.sqrt(noise)
+        spread = layout.times(self._priors, root)
+        inner = np.eye(root.shape[1]) + root.T @ spread
+        lower = cholesky(inner, lower=True, check_finite=False)
+        self._down = solve_triangular(lower, spread.T, lower=True, check_finite=False)  # V = P⁻¹ - DᵀD
+
+    def solve(self, pull: Matrix) -> Matrix:
+        return self.layout.times(self._priors, pull) - self._down.T @ (self._down @ pull)
+
+    def blocks(self) -> list[Array]:
+        roots = [self._down.T[kind.columns] for kind in self.layout.kinds]
+        priors = [kind.of(self._priors) for kind in self.layout.kinds]
+        return [prior - np.matmul(each, each.transpose(0, 2, 1)) for prior, each in zip(priors, roots, strict=True)]
 
 
 def solved_by_output(factors: Sequence[Posterior] | Sequence[SuperLU[np.float64]], pull: Matrix) -> Matrix:
