@@ -311,7 +311,7 @@ class RampDesign(RampBasis):
         return self.to_ramps(self.placed.sums(values))
 
     def weighted_gram(self, weights: Vector) -> WeightedGram:
-        """Return the sums of products of columns under weights of shape (rows,); with R where columns outnumber rows."""
+        """Return the sums of products of columns under weights (rows,), with R where columns outnumber rows."""
         if self.placed.n_rows < self.layout.size:
             total = float(weights.sum())
             means = self._columns @ weights / total
