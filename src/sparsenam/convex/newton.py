@@ -42,18 +42,16 @@ EXTRAPOLATED, EXTRAPOLATION_JITTER = 5, 1e-10
 class ScoreSolver(BlockSolver):
     """State of a solver that keeps the scores of all rows, with the intercepts at their best."""
 
-    def __init__(self, problem: ConvexProblem) -> None:
-        super().__init__(problem)
+    def __init__(self, problem: ConvexProblem, start: ConvexPoint | None = None) -> None:
+        super().__init__(problem, start)
         self.intercepts = problem.constants()
         self.scores = problem.constant_scores(self.intercepts)
         self.move_intercepts()
         self.null_losses = problem.explainable_loss(self.scores)
-
-    def begin_at(self, point: ConvexPoint) -> None:
-        super().begin_at(point)
-        self.scores = np.stack([point.scores(self.problem.design, batch).T for batch in range(len(self.theta))])
-        self.intercepts = point.intercepts[: len(self.theta)]
-        self.move_intercepts()
+        if start is not None:
+            self.scores = np.stack([start.scores(problem.design, batch).T for batch in range(problem.n_batches)])
+            self.intercepts = start.intercepts[: problem.n_batches]
+            self.move_intercepts()
 
     def move_intercepts(self) -> None:
         """Bring the intercepts, and the scores with them, to their best."""
@@ -79,14 +77,10 @@ class NewtonSolver(ScoreSolver):
 
     forgets = True  # a Newton step pays for every group of the working set, so idle ones leave it
 
-    def __init__(self, problem: ConvexProblem) -> None:
-        super().__init__(problem)
+    def __init__(self, problem: ConvexProblem, start: ConvexPoint | None = None) -> None:
+        super().__init__(problem, start)
         nothing = np.zeros(0, np.intp)
         self._held = nothing, WorkingColumns(problem.design.columns(nothing))  # a working set and its columns
-        self._before = self.theta.copy(), self.scores, self.intercepts
-
-    def begin_at(self, point: ConvexPoint) -> None:
-        super().begin_at(point)
         self._before = self.theta.copy(), self.scores, self.intercepts
 
     def go_on(self, thresholds: Array, ridge: float) -> None:

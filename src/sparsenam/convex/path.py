@@ -182,12 +182,8 @@ def _walk(
     problem: ConvexProblem, penalty: Penalty | None, gram: GramCache | None, start: ConvexPoint | None = None
 ) -> LassoWalk | SortedSolver:
     convex = checked_convex(GroupLasso() if penalty is None else penalty)
-    if not isinstance(convex, SortedPenalty):
-        return LassoWalk(problem, convex, gram, start)
-    solver = SortedSolver(problem, convex)
-    if start is not None:
-        solver.begin_at(start)
-    return solver
+    is_sorted = isinstance(convex, SortedPenalty)
+    return SortedSolver(problem, convex, start) if is_sorted else LassoWalk(problem, convex, gram, start)
 
 
 class LassoWalk:
@@ -207,14 +203,11 @@ class LassoWalk:
             most = SMALL_DESIGN if isinstance(design, DenseDesign) else SMALL_AT_KNOTS
             if design.n_groups * design.width <= most:
                 gram.add(np.arange(design.n_groups))
-            self.solver: SquaredSolver | NewtonSolver = SquaredSolver(problem, gram)
+            self.solver: SquaredSolver | NewtonSolver = SquaredSolver(problem, gram, start)
         else:
-            self.solver = NewtonSolver(problem)
+            self.solver = NewtonSolver(problem, start)
         shut = np.where(self.weights == 0.0, 0.0, np.inf)
-        free = np.flatnonzero(self.weights == 0.0)
-        if start is not None:
-            self.solver.begin_at(start)
-            free = free[:0]  # they are where they were
+        free = np.flatnonzero((self.weights == 0.0) & (start is None))
         gaps, self.norms = self.solver.measure(shut, 0.0)
         for tol in np.geomspace(1e-9, 1e-15, NULL_ROUNDS) if free.size and self.ridge_share == 0 else ():
             self.solver.improve(shut, 0.0, free, float(tol))
@@ -299,8 +292,8 @@ class SortedSolver(ScoreSolver):
     It is the state of loss(y, β + Qθ) + α Σᵢ wᵢ‖θ‖₍ᵢ₎ for all batches; θ is (batches, outputs, groups, m).
     """
 
-    def __init__(self, problem: ConvexProblem, penalty: SortedPenalty) -> None:
-        super().__init__(problem)
+    def __init__(self, problem: ConvexProblem, penalty: SortedPenalty, start: ConvexPoint | None = None) -> None:
+        super().__init__(problem, start)
         self.penalty = penalty
         self._inverse_steps = np.full(problem.n_batches, 0.1 * min(problem.family.curvature, 1.0))
         self._patience = GAP_PATIENCE

@@ -210,13 +210,11 @@ class BlockSolver(ABC):
 
     null_losses: Array
 
-    def __init__(self, problem: ConvexProblem) -> None:
+    def __init__(self, problem: ConvexProblem, start: ConvexPoint | None = None) -> None:
         self.problem = problem
         self.theta = np.zeros((problem.n_batches, problem.n_outputs, problem.design.n_groups, problem.design.width))
-
-    def begin_at(self, point: ConvexPoint) -> None:
-        """Go to a point whose first batches are those of this solver."""
-        self.theta[:] = point.theta[: len(self.theta)].transpose(0, 3, 1, 2)
+        if start is not None:  # its first batches are those of the problem
+            self.theta[:] = start.theta[: problem.n_batches].transpose(0, 3, 1, 2)
 
     @abstractmethod
     def best_intercepts(self) -> Array:

@@ -235,16 +235,12 @@ class SquaredSolver(BlockSolver):
 
     forgets = False  # the Gram blocks stay, so a group once met costs nothing to keep in the working set
 
-    def __init__(self, problem: ConvexProblem, gram: GramCache) -> None:
-        super().__init__(problem)
-        self.gram, self.pull = gram, gram.linear
+    def __init__(self, problem: ConvexProblem, gram: GramCache, start: ConvexPoint | None = None) -> None:
+        super().__init__(problem, start)
+        gram.add(self.active())
+        flat = self.theta[:, :, gram.groups].reshape(*self.theta.shape[:2], -1)
+        self.gram, self.pull = gram, gram.linear - np.matmul(flat, gram.hessian)
         self.null_losses = 0.5 * np.einsum("fn,fon->f", problem.weights, gram.centred**2)
-
-    def begin_at(self, point: ConvexPoint) -> None:
-        super().begin_at(point)
-        self.gram.add(point.active)
-        flat = self.theta[:, :, self.gram.groups].reshape(*self.theta.shape[:2], -1)
-        self.pull = self.gram.linear - np.matmul(flat, self.gram.hessian)
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Descend on the working groups until steps gain less than ``tol`` of the null loss."""

@@ -261,8 +261,7 @@ class ConvexTask:
         start: ConvexPoint | None = None,
     ) -> tuple[ConvexPoint, Certificate | None]:
         """Solve at one alpha and certify, as `solve_and_certify` does; warn where there is no certificate."""
-        given = self.problem(), self.penalty, alpha, self.group_names, tol, out_of_time, start
-        solution = solve_and_certify(*given)
+        solution = solve_and_certify(self.problem(), self.penalty, alpha, self.group_names, tol, out_of_time, start)
         if solution.failure:
             warnings.warn(solution.failure, ConvergenceWarning, stacklevel=2)
         return solution.point, solution.certificate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
@@ -94,14 +94,13 @@ def scatter(ramps: Ramps) -> tuple[Matrix, ...]:
     return (values.T @ values,)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kind:
-    """The k terms (k,) with as many columns and matrices, whose sums are taken at once: a call for each takes longer.
+class Kind(NamedTuple):
+    """The k terms with as many columns and matrices, whose sums are taken at once: a call for each takes longer.
 
     ``columns`` (k, m) and ``knots`` (k, m + 1) are their places, ``matrices`` (k, i, m, m) their roughness.
     """
 
-    terms: Indices
+    terms: Sequence[int]
     columns: Indices
     knots: Indices
     matrices: Array
@@ -111,30 +110,9 @@ class Kind:
         """Return what belongs to these terms among arrays of each term, shape (k, ...)."""
         return np.stack([values[term] for term in self.terms])
 
-    def precisions(self, strengths: Array) -> Array:
-        """Return P = Σᵢ λᵢSᵢ for λ (k, i), or diag(λ) where the terms jump, shape (k, m, m)."""
-        if self.jumps:
-            return strengths[:, :, None] * np.eye(strengths.shape[1])
-        return np.einsum("ki,kiab->kab", strengths, self.matrices)
-
     def traces(self, matrices: Array) -> Array:
         """Return tr(MSᵢ) for M (k, m, m), shape (k, i), or the diagonals of M where the terms jump."""
-        form = "kaa->ka" if self.jumps else "kab,kiab->ki"
-        return np.einsum(form, matrices, *[self.matrices][self.jumps :])
-
-    def prior_traces(self, precisions: Array, strengths: Array) -> Array:
-        """Return tr(P⁻¹Sᵢ), shape (k, i): m/λ where P is λS, 1/λ where the terms jump, 0 where m is 0."""
-        size = self.columns.shape[1]
-        if self.jumps or strengths.shape[1] == 1 or not size:
-            return (1.0 if self.jumps else size) / strengths
-        jitter = 1e-14 / size * np.trace(precisions, axis1=1, axis2=2)[:, None, None] * np.eye(size)
-        return self.traces(np.asarray(np.linalg.inv(precisions + jitter), dtype=np.float64))
-
-    def squares(self, beta: Array) -> Array:
-        """Return βᵀSᵢβ for β (k, m, outputs), shape (k, i), or the squares of β where the terms jump."""
-        if self.jumps:
-            return np.sum(beta**2, axis=2)
-        return np.sum(beta[:, None] * np.matmul(self.matrices, beta[:, None]), axis=(2, 3))
+        return np.einsum("kaa->ka", matrices) if self.jumps else np.einsum("kab,kiab->ki", matrices, self.matrices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,29 +156,29 @@ class Layout:
     @cached_property
     def kinds(self) -> list[Kind]:
         """The terms by their numbers of columns and of matrices."""
-        found = dict[tuple[int, int, bool], list[int]]()
+        found, kinds = dict[tuple[int, int, bool], list[int]](), list[Kind]()
         for term, (place, matrices) in enumerate(zip(self.slices, self.roughness, strict=True)):
             found.setdefault((place.stop - place.start, len(matrices), self.jumping[term]), []).append(term)
-        kinds = list[Kind]()
         for (size, _, jumps), terms in found.items():
-            index = np.array(terms)
             matrices = np.zeros(0) if jumps else np.stack([np.stack(self.roughness[term]) for term in terms])
             columns = np.array([self.slices[term].start for term in terms])[:, None] + np.arange(size + 1)
-            kinds.append(Kind(index, columns[:, :size], columns + index[:, None], matrices, jumps))
+            kinds.append(Kind(terms, columns[:, :size], columns + np.array(terms)[:, None], matrices, jumps))
         return kinds
 
     def by_term(self, found: Sequence[Array]) -> tuple[Array, ...]:
         """Return what was found for each kind, shape (its terms, ...), by term."""
-        parts = {
-            int(term): each
-            for kind, of_kind in zip(self.kinds, found, strict=True)
-            for term, each in zip(kind.terms, of_kind, strict=True)
-        }
-        return tuple(parts[term] for term in range(len(parts)))
+        parts = [each for of_kind in found for each in of_kind]
+        terms = [term for kind in self.kinds for term in kind.terms]
+        return tuple(parts[terms.index(term)] for term in range(len(terms)))
 
     def precisions(self, strengths: Sequence[Vector]) -> tuple[Matrix, ...]:
         """Return Pⱼ = Σᵢ λᵢSᵢ of each term, (m_j, m_j); diag(λ) where it jumps."""
-        return self.by_term([kind.precisions(kind.of(strengths)) for kind in self.kinds])
+        given = [(kind, kind.of(strengths)) for kind in self.kinds]
+        found = [
+            each[:, :, None] * np.eye(each.shape[1]) if kind.jumps else np.einsum("ki,kiab->kab", each, kind.matrices)
+            for kind, each in given
+        ]
+        return self.by_term(found)
 
     def added(self, matrix: Matrix, precisions: Sequence[Matrix]) -> Matrix:
         """Return the matrix (columns, columns), changed in place, with the terms' precisions on its diagonal."""
@@ -378,7 +356,11 @@ class Posterior:
         for kind, block in zip(layout.kinds, blocks, strict=True):
             precisions, size = kind.of(self.precisions), kind.columns.shape[1]
             freedom.append(np.clip(size - np.sum(block * precisions, axis=(1, 2)), 0.0, size))
-            traces.append(kind.prior_traces(precisions, kind.of(self.strengths)))
+            if kind.jumps or len(kind.matrices[0]) == 1 or not size:  # P is λS
+                traces.append((1 if kind.jumps else size) / kind.of(self.strengths))
+            else:
+                jitter = 1e-14 / size * np.trace(precisions, axis1=1, axis2=2)[:, None, None] * np.eye(size)
+                traces.append(kind.traces(np.asarray(np.linalg.inv(precisions + jitter), dtype=np.float64)))
         sizes = np.array([len(precision) for precision in self.precisions], dtype=np.float64)
         by_term = layout.by_term
         return Spread(by_term(blocks), np.array(by_term(freedom)), by_term(traces), sizes)
@@ -457,7 +439,8 @@ def updated_strengths(
     for kind in layout.kinds:
         now, prior = kind.of(strengths), np.mean([kind.of(each.traces) for each in spreads], axis=0)
         gained = prior - kind.traces(np.mean([kind.of(each.covariances) for each in spreads], axis=0))
-        squares = kind.squares(coefficients[kind.columns]) / free
+        beta = coefficients[kind.columns]
+        squares = kind.traces(np.matmul(beta, beta.transpose(0, 2, 1))) / free
         if not kind.jumps:
             squares[:, 0] += pulled(now[:, 0], gained[:, 0])
         # where inequalities leave nothing free nothing is known
