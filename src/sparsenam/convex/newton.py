@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from sparsenam.convex.design import Array, Floats, GroupedDesign, WorkingColumns
 from sparsenam.convex.problem import (
     BlockSolver,
-    ConvexPoint,
     ConvexProblem,
     convex_problem,
     group_lengths,
@@ -42,12 +41,12 @@ EXTRAPOLATED, EXTRAPOLATION_JITTER = 5, 1e-10
 class ScoreSolver(BlockSolver):
     """State of a solver that keeps the scores of all rows, with the intercepts at their best."""
 
-    def __init__(self, problem: ConvexProblem, start: ConvexPoint | None = None) -> None:
-        super().__init__(problem, start)
+    def __init__(self, problem: ConvexProblem) -> None:
+        super().__init__(problem)
         self.intercepts = problem.constants()
         self.scores = problem.constant_scores(self.intercepts)
         self.move_intercepts()
-        self.null_losses = problem.explainable_loss(self.scores)
+        self.null_losses, start = problem.explainable_loss(self.scores), problem.start
         if start is not None:
             self.scores = np.stack([start.scores(problem.design, batch).T for batch in range(problem.n_batches)])
             self.intercepts = start.intercepts[: problem.n_batches]
@@ -77,8 +76,8 @@ class NewtonSolver(ScoreSolver):
 
     forgets = True  # a Newton step pays for every group of the working set, so idle ones leave it
 
-    def __init__(self, problem: ConvexProblem, start: ConvexPoint | None = None) -> None:
-        super().__init__(problem, start)
+    def __init__(self, problem: ConvexProblem) -> None:
+        super().__init__(problem)
         nothing = np.zeros(0, np.intp)
         self._held = nothing, WorkingColumns(problem.design.columns(nothing))  # a working set and its columns
         self._before = self.theta.copy(), self.scores, self.intercepts

@@ -63,15 +63,14 @@ def convex_path(
     ratio: float | None = None,
     tol: float = TOLERANCE,
     gram: GramCache | None = None,
-    start: ConvexPoint | None = None,
 ) -> Iterator[ConvexPoint]:
     """Walk down the path and yield the solutions of all batches at each alpha.
 
     The penalty is by default `GroupLasso`, ``alphas`` a falling grid of ``n_alphas`` values from alpha_max down to
     ``ratio`` times it. ``tol`` is the largest duality gap allowed, relative to the null loss, ``gram`` a cache to share
-    with ``SmoothJudge`` (squared loss only), ``start`` a point near the first one to begin at.
+    with ``SmoothJudge`` (squared loss only).
     """
-    walk = _walk(problem, penalty, gram, start)
+    walk = _walk(problem, penalty, gram)
     if alphas is None:
         top = walk.alpha_max()
         ratio = lowest_ratio(problem.design) if ratio is None else ratio
@@ -135,18 +134,16 @@ def solve_and_certify(
     names: Sequence[str],
     tol: float = TOLERANCE,
     out_of_time: Callable[[], bool] = lambda: False,
-    start: ConvexPoint | None = None,
 ) -> Solution:
-    """Solve at one alpha, from ``start`` or on the way down from alpha_max, and certify; ``names`` are the groups'.
+    """Solve at one alpha, from the problem's start or on the way down from alpha_max, and certify for groups' names.
 
     Without time the point reached on the way is returned: a sparser one.
     """
     gram = GramCache(problem.design, problem.target.T, problem.weights) if problem.family.is_quadratic else None
-    alphas = np.array([alpha]) if start is not None else alphas_down_to(alpha, problem, penalty, gram)
+    alphas = alphas_down_to(alpha, problem, penalty, gram) if problem.start is None else np.array([alpha])
 
     def attempt(inner: float) -> Solution:
-        path = convex_path(problem, penalty, alphas=alphas, tol=inner, gram=gram, start=start)
-        *_, point = until(path, out_of_time)
+        *_, point = until(convex_path(problem, penalty, alphas=alphas, tol=inner, gram=gram), out_of_time)
         if point.alpha != alphas[-1]:
             reached = f"max_seconds ran out on the way to alpha {alpha:.3g}: the model is that of {point.alpha:.3g}."
             return Solution(point, None, reached)
@@ -178,12 +175,9 @@ def _raised_top(top: float, penalty: Penalty) -> float:
     return top * (1.0 + 1e-9)
 
 
-def _walk(
-    problem: ConvexProblem, penalty: Penalty | None, gram: GramCache | None, start: ConvexPoint | None = None
-) -> LassoWalk | SortedSolver:
+def _walk(problem: ConvexProblem, penalty: Penalty | None, gram: GramCache | None) -> LassoWalk | SortedSolver:
     convex = checked_convex(GroupLasso() if penalty is None else penalty)
-    is_sorted = isinstance(convex, SortedPenalty)
-    return SortedSolver(problem, convex, start) if is_sorted else LassoWalk(problem, convex, gram, start)
+    return SortedSolver(problem, convex) if isinstance(convex, SortedPenalty) else LassoWalk(problem, convex, gram)
 
 
 class LassoWalk:
@@ -193,9 +187,7 @@ class LassoWalk:
     the walk stands.
     """
 
-    def __init__(
-        self, problem: ConvexProblem, penalty: WeightedLasso, gram: GramCache | None, start: ConvexPoint | None
-    ) -> None:
+    def __init__(self, problem: ConvexProblem, penalty: WeightedLasso, gram: GramCache | None) -> None:
         self.problem, self.penalty, design = problem, penalty, problem.design
         self.weights, self.ridge_share = penalty.lasso_and_ridge(design.n_groups, 1.0)
         if problem.family.is_quadratic:
@@ -203,11 +195,11 @@ class LassoWalk:
             most = SMALL_DESIGN if isinstance(design, DenseDesign) else SMALL_AT_KNOTS
             if design.n_groups * design.width <= most:
                 gram.add(np.arange(design.n_groups))
-            self.solver: SquaredSolver | NewtonSolver = SquaredSolver(problem, gram, start)
+            self.solver: SquaredSolver | NewtonSolver = SquaredSolver(problem, gram)
         else:
-            self.solver = NewtonSolver(problem, start)
+            self.solver = NewtonSolver(problem)
         shut = np.where(self.weights == 0.0, 0.0, np.inf)
-        free = np.flatnonzero((self.weights == 0.0) & (start is None))
+        free = np.flatnonzero((self.weights == 0.0) & (problem.start is None))
         gaps, self.norms = self.solver.measure(shut, 0.0)
         for tol in np.geomspace(1e-9, 1e-15, NULL_ROUNDS) if free.size and self.ridge_share == 0 else ():
             self.solver.improve(shut, 0.0, free, float(tol))
@@ -292,8 +284,8 @@ class SortedSolver(ScoreSolver):
     It is the state of loss(y, β + Qθ) + α Σᵢ wᵢ‖θ‖₍ᵢ₎ for all batches; θ is (batches, outputs, groups, m).
     """
 
-    def __init__(self, problem: ConvexProblem, penalty: SortedPenalty, start: ConvexPoint | None = None) -> None:
-        super().__init__(problem, start)
+    def __init__(self, problem: ConvexProblem, penalty: SortedPenalty) -> None:
+        super().__init__(problem)
         self.penalty = penalty
         self._inverse_steps = np.full(problem.n_batches, 0.1 * min(problem.family.curvature, 1.0))
         self._patience = GAP_PATIENCE

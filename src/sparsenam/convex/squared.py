@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, GroupedDesign, WorkingColumns
-from sparsenam.convex.problem import BlockSolver, ConvexPoint, ConvexProblem, group_lengths
+from sparsenam.convex.problem import BlockSolver, ConvexProblem, group_lengths
 from sparsenam.convex.ramps import Indices
 from sparsenam.families.base import SMALLEST_FLOAT
 
@@ -78,15 +78,10 @@ def _shrunk_step(old: Array, pull: Array, inverse: Array, bar: Array, decay: Arr
     With v = θⱼ + pullⱼ/Lⱼ that is (1 - aⱼ/(Lⱼ‖v‖))₊ v / (1 + b/Lⱼ), the exact minimiser where the block is
     orthonormal; ``inverse`` 1/L has shape (batches, 1, 1), ``bar`` a/L and ``decay`` 1/(1 + b/L) (batches,).
     """
-    target = pull * inverse
-    target += old
+    target = old + pull * inverse
     length = np.maximum(np.sqrt(np.einsum("fom,fom->f", target, target)), SMALLEST_FLOAT)
     share = np.maximum(1.0 - bar / length, 0.0) * decay
-    if not share.any() and not old.any():
-        return None
-    target *= share[:, None, None]
-    target -= old
-    return target
+    return target * share[:, None, None] - old if share.any() or old.any() else None
 
 
 def _take(hessian: Array, theta: Array, pull: Array, k: int, step: Array, inverse: Array) -> float:
@@ -235,8 +230,8 @@ class SquaredSolver(BlockSolver):
 
     forgets = False  # the Gram blocks stay, so a group once met costs nothing to keep in the working set
 
-    def __init__(self, problem: ConvexProblem, gram: GramCache, start: ConvexPoint | None = None) -> None:
-        super().__init__(problem, start)
+    def __init__(self, problem: ConvexProblem, gram: GramCache) -> None:
+        super().__init__(problem)
         gram.add(self.active())
         flat = self.theta[:, :, gram.groups].reshape(*self.theta.shape[:2], -1)
         self.gram, self.pull = gram, gram.linear - np.matmul(flat, gram.hessian)
