@@ -77,26 +77,3 @@ def add_effects(places: Places, shares: Floats, terms: Indices, values: Floats, 
                 left, right = values[place], values[place + ONE]
                 for column in range(count):
                     into[column] += left[column] + share * (right[column] - left[column])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def place(cells: Floats, knots: Floats, start: int, absent: int, places: Places, shares: Floats) -> None:
-    """Find the knot left of each cell (rows,), counted from ``start``, and the share of the next one.
-
-    Cells beyond the knots lie at the ends; a cell that is NaN lies at ``absent``, with share 0.
-    """
-    last = knots.size - 2
-    for row in range(cells.size):
-        x = cells[row]
-        if np.isnan(x):
-            places[row], shares[row] = absent, 0.0
-            continue
-        low, high = 0, last
-        while low < high:  # the last knot that is not above x
-            middle = (low + high + 1) // 2
-            if knots[middle] <= x:
-                low = middle
-            else:
-                high = middle - 1
-        share = (x - knots[low]) / (knots[low + 1] - knots[low])
-        places[row], shares[row] = start + low, min(max(share, 0.0), 1.0)

@@ -261,8 +261,8 @@ class ConvexTask:
         start: ConvexPoint | None = None,
     ) -> tuple[ConvexPoint, Certificate | None]:
         """Solve at one alpha and certify, as `solve_and_certify` does; warn where there is no certificate."""
-        problem, names = replace(self.problem(), start=start), self.group_names
-        solution = solve_and_certify(problem, self.penalty, alpha, names, tol, out_of_time)
+        given = replace(self.problem(), start=start), self.penalty, alpha, self.group_names, tol, out_of_time
+        solution = solve_and_certify(*given)
         if solution.failure:
             warnings.warn(solution.failure, ConvergenceWarning, stacklevel=2)
         return solution.point, solution.certificate

@@ -242,10 +242,10 @@ class RampBasis:
 
     def __init__(self, layout: Layout, at_knots: Vector) -> None:
         self.layout, self.means = layout, np.zeros(layout.size)
-        beyond, totals = self.to_ramps(at_knots[:, None])[:, 0], np.zeros(layout.size)
+        beyond = self.to_ramps(at_knots[:, None])[:, 0]
         for kind in layout.kinds:
-            totals[kind.columns] = at_knots[kind.knots].sum(axis=1, keepdims=True)
-        self.means = beyond / np.maximum(totals, np.finfo(float).tiny)
+            totals = np.maximum(at_knots[kind.knots].sum(axis=1, keepdims=True), np.finfo(float).tiny)
+            self.means[kind.columns] = beyond[kind.columns] / totals
 
     def at_knots(self, coefficients: Matrix) -> Matrix:
         """Return Tβ, the values of a sum of ramps at all knots, shape (knots, r)."""
