@@ -295,8 +295,8 @@ class PlacedRows:
         for term, (each, cells) in enumerate(zip(ramps, x, strict=True)):
             inner, absent = each.knots[1:-1], np.isnan(cells)  # a search to make takes longer than few rows do
             few = inner.size == 0 or cells.size < SEARCHED_ROWS
-            left = np.searchsorted(inner, cells, side="right") if few else Search.among(inner).pieces(cells)
-            left = np.minimum(left, inner.size)  # NaN may be anywhere
+            found = inner.searchsorted(cells, side="right") if few else Search.among(inner).pieces(cells)
+            left: Indices = np.minimum(found, inner.size, dtype=np.intp)  # NaN may be anywhere
             share = (cells - each.knots[left]) / np.diff(each.knots)[left]
             places[term] = np.where(absent, total, knots[term].start + left)
             shares[term] = np.where(absent, 0.0, np.clip(share, 0.0, 1.0))
