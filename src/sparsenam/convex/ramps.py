@@ -292,11 +292,12 @@ class PlacedRows:
         knots = slots([each.size + 1 for each in ramps])
         total = knots[-1].stop if knots else 0
         places, shares = np.empty(x.shape, dtype=_integer(total)), np.empty(x.shape)
-        for term, (each, cells) in enumerate(zip(ramps, x, strict=True)):
-            inner, absent = each.knots[1:-1], np.isnan(cells)  # a search to make takes longer than few rows do
+        for term, each in enumerate(ramps):
+            cells: Vector = x[term]
+            inner, absent = each.knots[1:-1], np.isnan(cells)
             few = inner.size == 0 or cells.size < SEARCHED_ROWS
-            found = inner.searchsorted(cells, side="right") if few else Search.among(inner).pieces(cells)
-            left: Indices = np.minimum(found, inner.size, dtype=np.intp)  # NaN may be anywhere
+            found = np.searchsorted(inner, cells, "right") if few else Search.among(inner).pieces(cells)
+            left = np.minimum(found, inner.size)  # NaN may be anywhere
             share = (cells - each.knots[left]) / np.diff(each.knots)[left]
             places[term] = np.where(absent, total, knots[term].start + left)
             shares[term] = np.where(absent, 0.0, np.clip(share, 0.0, 1.0))
@@ -420,6 +421,7 @@ class FewRows:
 
     @staticmethod
     def add_effects(places: Places, shares: Matrix, terms: Indices, values: Matrix, effects: Matrix) -> None:
+        rises = np.diff(values, axis=0)
         for term, part in zip(places[terms].astype(np.intp), shares[terms], strict=True):
-            left = values[term]
-            effects += left + part[:, None] * (values[term + 1] - left)
+            for left, rise, into in zip(values.T, rises.T, effects.T, strict=True):
+                into += left.take(term) + part * rise.take(term)
