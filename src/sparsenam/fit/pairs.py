@@ -16,7 +16,7 @@ from sparsenam.errors import InputError, LargePairWarning, check_word, describe
 from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, Indices, SmoothEvidence, Vector, shaped_terms
 from sparsenam.model import FittedCurve, finish
 from sparsenam.model.pairs import PairFunction, purified, with_margin
-from sparsenam.selection.choose import MOST_REFITTED, Choice, CrossValidation
+from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import FDR, Splits, among
 from sparsenam.selection.pairs import PairTask, choose_pairs, screen
 from sparsenam.smooth.engine import LIGHTEST, SmoothFit, SmoothProblem
@@ -38,7 +38,7 @@ CANDIDATES = 32  # pairs that the path starts with: those that explain most of t
 ALL_PAIRS = 20_000  # up to which all are tested; beyond, those that hold a kept column
 MOST_ASKED = 100  # pairs that may be named
 # folds and most rows in which pairs must predict no worse than curves: without, savings_of_families loses 34 %
-TRIED_FOLDS, MOST_TRIED_ROWS = 3, 5000
+TRIED_FOLDS, MOST_TRIED_ROWS, MOST_TRIED_TERMS = 3, 5000, 100
 
 
 def check_pairs(pairs: Pairs, heredity: Heredity) -> None:
@@ -152,7 +152,7 @@ def add_pairs(
     chosen = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found)
     indices = np.union1d(choice.support[kept], np.array(found, dtype=np.intp).ravel())
     fitter = pair_fitter(mains, chosen, smooth.take(kept))
-    is_small = len(scores) <= MOST_TRIED_ROWS and choice.support.size <= MOST_REFITTED
+    is_small = len(scores) <= MOST_TRIED_ROWS and choice.support.size <= MOST_TRIED_TERMS
     if not plan.settings.names_pairs and problem.solves_in_batches and is_small:
         folds, alone = splits(problem).splits[:TRIED_FOLDS], (plan.strategy.fitter(choice), choice.support)
         both, without = (_held_out(problem, choice, each, folds, context) for each in ((fitter, indices), alone))
