@@ -37,8 +37,8 @@ SCREEN_LEVEL = 0.05  # of the screen, over all pairs tested
 CANDIDATES = 32  # pairs that the path starts with: those that explain most of the residuals
 ALL_PAIRS = 20_000  # up to which all are tested; beyond, those that hold a kept column
 MOST_ASKED = 100  # pairs that may be named
-# folds and most rows in which pairs must predict no worse than curves: without, savings_of_families loses 34 %
-TRIED_FOLDS, MOST_TRIED_ROWS, MOST_TRIED_TERMS = 3, 5000, 100
+# folds, of large tables one, in which pairs must predict no worse than curves: without, savings_of_families loses 34 %
+TRIED_FOLDS, MOST_TRIED_CELLS = 3, 100_000
 
 
 def check_pairs(pairs: Pairs, heredity: Heredity) -> None:
@@ -152,9 +152,9 @@ def add_pairs(
     chosen = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found)
     indices = np.union1d(choice.support[kept], np.array(found, dtype=np.intp).ravel())
     fitter = pair_fitter(mains, chosen, smooth.take(kept))
-    is_small = len(scores) <= MOST_TRIED_ROWS and choice.support.size <= MOST_TRIED_TERMS
-    if not plan.settings.names_pairs and problem.solves_in_batches and is_small:
-        folds, alone = splits(problem).splits[:TRIED_FOLDS], (plan.strategy.fitter(choice), choice.support)
+    if not plan.settings.names_pairs and problem.solves_in_batches:
+        count = TRIED_FOLDS if len(scores) * max(indices.size, 1) <= MOST_TRIED_CELLS else 1
+        folds, alone = splits(problem).splits[:count], (plan.strategy.fitter(choice), choice.support)
         both, without = (_held_out(problem, choice, each, folds, context) for each in ((fitter, indices), alone))
         if both > without:
             return fitted

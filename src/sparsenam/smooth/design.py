@@ -336,24 +336,31 @@ class Posterior:
 class PosteriorOfRows(Posterior):
     """The same through a matrix of rows, where columns outnumber them: given R (columns, rows) with RRᵀ = ZᵀWZ.
 
-    By the identity of Sherman, Morrison and Woodbury V = P⁻¹ - G(I + RᵀG/φ)⁻¹Gᵀ/φ with G = P⁻¹R, and P⁻¹ goes by term.
+    With P = LLᵀ, which goes by term, and A = L⁻¹R/√φ, V = L⁻ᵀ(I - A(I + AᵀA)⁻¹Aᵀ)L⁻¹ (Sherman, Morrison and Woodbury).
     """
 
     def __init__(self, layout: Layout, root: Matrix, strengths: Sequence[Vector], noise: float) -> None:
         self.layout, self.strengths, self.precisions = layout, strengths, layout.precisions(strengths)
-        self._priors = [np.asarray(np.linalg.inv(each), dtype=np.float64) for each in self.precisions]
-        root = root / np.sqrt(noise)
-        spread = layout.times(self._priors, root)
-        inner = np.eye(root.shape[1]) + root.T @ spread
-        lower = cholesky(inner, lower=True, check_finite=False)
-        self._down = solve_triangular(lower, spread.T, lower=True, check_finite=False)  # V = P⁻¹ - DᵀD
+        self._turns = [np.linalg.inv(np.linalg.cholesky(nearly(each))) for each in self.precisions]  # L⁻¹
+        over = layout.times(self._turns, root / np.sqrt(noise))
+        lower = np.linalg.cholesky(np.eye(over.shape[1]) + over.T @ over)
+        self._down: Matrix = solve_triangular(lower, over.T, lower=True, check_finite=False)
 
     def solve(self, pull: Matrix) -> Matrix:
-        return self.layout.times(self._priors, pull) - self._down.T @ (self._down @ pull)
+        turned = self.layout.times(self._turns, pull)
+        turned -= self._down.T @ (self._down @ turned)
+        return self.layout.times([turn.T for turn in self._turns], turned)
 
     def blocks(self) -> list[Matrix]:
         parts = [self._down[:, each] for each in self.layout.slices]
-        return [prior - part.T @ part for prior, part in zip(self._priors, parts, strict=True)]
+        return [
+            turn.T @ (np.eye(len(turn)) - part.T @ part) @ turn for turn, part in zip(self._turns, parts, strict=True)
+        ]
+
+
+def nearly(precision: Matrix) -> Matrix:
+    """Return a precision that is positive definite in spite of rounding."""
+    return precision + 1e-14 * np.trace(precision) / len(precision) * np.eye(len(precision))
 
 
 def solved_by_output(factors: Sequence[Posterior] | Sequence[SuperLU[np.float64]], pull: Matrix) -> Matrix:
@@ -429,6 +436,5 @@ def prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix
     size = precision.shape[0]
     if len(matrices) == 1 or not size:
         return size / strengths
-    safe = precision + 1e-14 * np.trace(precision) / size * np.eye(size)
-    prior = np.asarray(np.linalg.inv(safe), dtype=np.float64)
+    prior = np.asarray(np.linalg.inv(nearly(precision)), dtype=np.float64)
     return np.array([np.sum(prior * matrix) for matrix in matrices])
