@@ -38,7 +38,7 @@ FIRST_PAIR_PRIOR = 0.2
 # empty loss instead of 0.017
 LEAST_SIZE = 1e-4
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
-NODES_AT_ONCE = 2**16  # of which all draws are held together, in 50 megabytes; two categories may have 64 times as many
+NODES_AT_ONCE = 2**16  # of which all draws are held together: 50 megabytes; two categories may have more
 
 Item = TypeVar("Item")
 Sparse = csr_array[np.float64] | csc_array[np.float64]
