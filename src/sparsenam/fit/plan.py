@@ -372,7 +372,7 @@ def choose(problem: FamilyProblem, plan: Plan, splits: Splitter, context: Contex
     task = convex_task(problem, plan, context)
     if how == 0.0 and not strategy.least_shrinkage:  # all terms are kept, and the fit that follows has no penalty
         return Choice(task, 0.0, ConvexPoint.whole(task.design), None, np.arange(prepared.terms.size))
-    choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
+    choice = problem.choose(task, how, strategy, context)
     if context.clock.elapsed() > CHOOSING * context.clock.seconds:
         outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
         message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."

@@ -359,8 +359,7 @@ class Posterior:
             if kind.jumps or len(kind.matrices[0]) == 1 or not size:  # P is λS
                 traces.append((1 if kind.jumps else size) / kind.of(self.strengths))
             else:
-                jitter = 1e-14 / size * np.trace(precisions, axis1=1, axis2=2)[:, None, None] * np.eye(size)
-                traces.append(kind.traces(np.asarray(np.linalg.inv(precisions + jitter), dtype=np.float64)))
+                traces.append(kind.traces(np.asarray(np.linalg.inv(nearly(precisions)), dtype=np.float64)))
         sizes = np.array([len(precision) for precision in self.precisions], dtype=np.float64)
         by_term = layout.by_term
         return Spread(by_term(blocks), np.array(by_term(freedom)), by_term(traces), sizes)
@@ -375,25 +374,34 @@ class Posterior:
 class PosteriorOfRows(Posterior):
     """The same through a matrix of rows, where columns outnumber them: given R (columns, rows) with RRᵀ = ZᵀWZ.
 
-    By the identity of Sherman, Morrison and Woodbury V = P⁻¹ - G(I + RᵀG/φ)⁻¹Gᵀ/φ with G = P⁻¹R, and P⁻¹ goes by term.
+    With P = LLᵀ, which goes by term, and A = L⁻¹R/√φ, V = L⁻ᵀ(I - A(I + AᵀA)⁻¹Aᵀ)L⁻¹ (Sherman, Morrison and Woodbury).
     """
 
     def __init__(self, layout: Layout, root: Matrix, strengths: Sequence[Vector], noise: float) -> None:
         self.layout, self.strengths, self.precisions = layout, strengths, layout.precisions(strengths)
-        self._priors = [np.asarray(np.linalg.inv(each), dtype=np.float64) for each in self.precisions]
-        root = root / np.sqrt(noise)
-        spread = layout.times(self._priors, root)
-        inner = np.eye(root.shape[1]) + root.T @ spread
-        lower = cholesky(inner, lower=True, check_finite=False)
-        self._down = solve_triangular(lower, spread.T, lower=True, check_finite=False)  # V = P⁻¹ - DᵀD
+        self._turns = [np.linalg.inv(np.linalg.cholesky(nearly(each))) for each in self.precisions]  # L⁻¹
+        over = layout.times(self._turns, root / np.sqrt(noise))
+        lower = np.linalg.cholesky(np.eye(over.shape[1]) + over.T @ over)
+        self._down: Matrix = solve_triangular(lower, over.T, lower=True, check_finite=False)
 
     def solve(self, pull: Matrix) -> Matrix:
-        return self.layout.times(self._priors, pull) - self._down.T @ (self._down @ pull)
+        turned = self.layout.times(self._turns, pull)
+        turned -= self._down.T @ (self._down @ turned)
+        return self.layout.times([turn.T for turn in self._turns], turned)
 
     def blocks(self) -> list[Array]:
-        roots = [self._down.T[kind.columns] for kind in self.layout.kinds]
-        priors = [kind.of(self._priors) for kind in self.layout.kinds]
-        return [prior - np.matmul(each, each.transpose(0, 2, 1)) for prior, each in zip(priors, roots, strict=True)]
+        found = list[Array]()
+        for kind in self.layout.kinds:
+            turn, part = kind.of(self._turns), self._down.T[kind.columns]
+            left = np.eye(turn.shape[1]) - np.matmul(part, part.transpose(0, 2, 1))
+            found.append(np.matmul(turn.transpose(0, 2, 1), np.matmul(left, turn)))
+        return found
+
+
+def nearly(precisions: Array) -> Array:
+    """Return precisions (…, m, m) that are positive definite in spite of rounding."""
+    size = precisions.shape[-1]
+    return precisions + 1e-14 / size * np.trace(precisions, axis1=-2, axis2=-1)[..., None, None] * np.eye(size)
 
 
 def solved_by_output(factors: Sequence[Posterior] | Sequence[SuperLU[np.float64]], pull: Matrix) -> Matrix:
