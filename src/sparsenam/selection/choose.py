@@ -539,9 +539,7 @@ class Finals:
         if self._refits is None or self._refits[1] is None:
             return chosen
         wanted = [chosen, *([] if self.all is None else [self.all])]
-        lines = [
-            self.add(each.place, each.supports, each.alpha, lines=True) for each in wanted if each is not self.empty
-        ]
+        lines = [self.add(each.place, each.supports, each.alpha, lines=True) for each in wanted if each is not self.empty]
         straight = self.best([self.empty, *lines])
         better, error = self._mean(chosen.losses - straight.losses)
         return straight if better > error else chosen
