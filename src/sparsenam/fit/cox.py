@@ -157,9 +157,7 @@ class CoxProblem(FamilyProblem):
         """The rates of the empty model: folds have early and late events in each."""
         return self._at(self._no_scores(), self.prepared.weights.size).prepared.target
 
-    def choose(
-        self, task: ConvexTask, how: float | CrossValidation, strategy: Strategy, context: Context
-    ) -> Choice:
+    def choose(self, task: ConvexTask, how: float | CrossValidation, strategy: Strategy, context: Context) -> Choice:
         """Choose terms by cross-validation where alpha is open, and solve the penalised partial likelihood.
 
         Norms are over the rows: no hazard enters the penalty. The hazard of the empty model makes strong effects look

@@ -182,7 +182,7 @@ def find_pairs(
         prepared, scores = prepared.at_rows(rows), scores[rows]
     kept = set[int](choice.support.tolist())
     tested = _pairs_to_test(terms, kept, heredity)
-    if not len(tested):
+    if not len(tested) or len(kept) >= rows.size:  # curves of as many columns as rows leave nothing to test
         return []
     task = SmoothProblem(prepared.x, prepared.target, prepared.weights, family)
     slopes = -prepared.weights[:, None] * family.gradient(scores, prepared.target)

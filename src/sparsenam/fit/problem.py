@@ -108,9 +108,7 @@ class FamilyProblem:
         """Return the problem with some of its terms alone."""
         return replace(self, prepared=self.prepared.take(indices))
 
-    def choose(
-        self, task: ConvexTask, how: float | CrossValidation, strategy: Strategy, context: Context
-    ) -> Choice:
+    def choose(self, task: ConvexTask, how: float | CrossValidation, strategy: Strategy, context: Context) -> Choice:
         """Solve the convex problem at an alpha, or at the one that cross-validation chooses."""
         if isinstance(how, CrossValidation):
             curves, lines = self.refit(strategy.quick, context), None

@@ -46,7 +46,7 @@ HALF = 0.5  # share of the folds below which a kept column is not their choice
 MEAN_LOSS_ROUNDING = 1e-12  # of the largest mean loss
 # make constants: MOST_CELLS halved +1.6 %, doubled -0 % loss
 MOST_CELLS = 15_000  # rows times groups up to which finalists are fitted in the folds
-MOST_WIDE = 3e8  # rows squared times groups up to which they are where groups outnumber rows
+MOST_WIDE = 1000  # groups up to which they are where groups outnumber rows
 # make constants: BETWEEN halved +0.05 %, doubled +0.05 % loss
 BETWEEN = 4  # finalists between the support that the path proposes and all groups, where all are better
 # share of loss and gain that a dropped column may cost, and rows below which that is noise (growth_of_countries +25 %)
@@ -462,7 +462,7 @@ class Finals:
         self.walk, self.plan = walk, plan
         self.task, self.judge, design = walk.task, walk.judge, walk.task.design
         rows, groups = design.n_rows, design.n_groups
-        is_small = rows * groups <= MOST_CELLS or (rows < groups and rows**2 * groups <= MOST_WIDE)
+        is_small = rows * groups <= MOST_CELLS or rows < groups <= MOST_WIDE
         self._refits = refits if is_small and not plan.least_shrinkage else None
         self._takes_all = self._refits is not None or groups * design.width <= rows
         self._scores = dict[tuple[int, bytes, bool], Vector]()
@@ -524,6 +524,9 @@ class Finals:
         if self._takes_all and not self.task.adapted:
             every = (np.arange(design.n_groups),) * self.judge.problem.n_batches
             self.all = self.add(len(walk.points) - 1, every, 0.0)
+            better, error = self._mean(proposed.losses - self.all.losses)
+            if design.n_rows < design.n_groups and better <= CLEAR * error:  # a wide table is given to be selected from
+                self.found.remove(self.all)
         chosen = self.best()
         if chosen is self.all and chosen.supports[0].size > proposed.supports[0].size:
             walk.until_turned(goes_on, to_end=True)
@@ -535,11 +538,14 @@ class Finals:
         return self._straightened(self._without_needless(chosen) if design.n_rows >= ENOUGH_ROWS else chosen)
 
     def _straightened(self, chosen: Finalist) -> Finalist:
-        """Return straight lines where these predict better for certain: few rows, or wild ones, make curves go astray."""
+        """Return straight lines where they predict better by a standard error: curves may follow few or wild rows."""
         if self._refits is None or self._refits[1] is None:
             return chosen
-        wanted = [chosen, *([] if self.all is None else [self.all])]
-        lines = [self.add(each.place, each.supports, each.alpha, lines=True) for each in wanted if each is not self.empty]
+        lines = [
+            self.add(each.place, each.supports, each.alpha, lines=True)
+            for each in (chosen, self.all)
+            if each in self.found and each is not self.empty
+        ]
         straight = self.best([self.empty, *lines])
         better, error = self._mean(chosen.losses - straight.losses)
         return straight if better > error else chosen
