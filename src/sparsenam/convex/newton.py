@@ -46,11 +46,7 @@ class ScoreSolver(BlockSolver):
         self.intercepts = problem.constants()
         self.scores = problem.constant_scores(self.intercepts)
         self.move_intercepts()
-        self.null_losses, start = problem.explainable_loss(self.scores), problem.start
-        if start is not None:
-            self.scores = np.stack([start.scores(problem.design, batch).T for batch in range(problem.n_batches)])
-            self.intercepts = start.intercepts[: problem.n_batches]
-            self.move_intercepts()
+        self.null_losses = problem.explainable_loss(self.scores)
 
     def move_intercepts(self) -> None:
         """Bring the intercepts, and the scores with them, to their best."""

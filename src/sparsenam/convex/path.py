@@ -135,12 +135,12 @@ def solve_and_certify(
     tol: float = TOLERANCE,
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> Solution:
-    """Solve at one alpha, from the problem's start or on the way down from alpha_max, and certify for groups' names.
+    """Solve at one alpha, on the way down from alpha_max, and certify; ``names`` are those of the groups.
 
     Without time the point reached on the way is returned: a sparser one.
     """
     gram = GramCache(problem.design, problem.target.T, problem.weights) if problem.family.is_quadratic else None
-    alphas = alphas_down_to(alpha, problem, penalty, gram) if problem.start is None else np.array([alpha])
+    alphas = alphas_down_to(alpha, problem, penalty, gram)
 
     def attempt(inner: float) -> Solution:
         *_, point = until(convex_path(problem, penalty, alphas=alphas, tol=inner, gram=gram), out_of_time)
@@ -199,7 +199,7 @@ class LassoWalk:
         else:
             self.solver = NewtonSolver(problem)
         shut = np.where(self.weights == 0.0, 0.0, np.inf)
-        free = np.flatnonzero((self.weights == 0.0) & (problem.start is None))
+        free = np.flatnonzero(self.weights == 0.0)
         gaps, self.norms = self.solver.measure(shut, 0.0)
         for tol in np.geomspace(1e-9, 1e-15, NULL_ROUNDS) if free.size and self.ridge_share == 0 else ():
             self.solver.improve(shut, 0.0, free, float(tol))

@@ -45,7 +45,7 @@ class ConvexProblem:
     ``target`` has shape (outputs, rows). ``weights`` (batches, rows) add up to 1 in each batch; batch 0 is the fit
     proper, the others leave rows out. A batch is solved at ``alpha_scales`` (batches,) times alpha: noise in a gradient
     falls like one over the root of the rows, so that a fold is as cautious as the fit on all rows at √(n/n_fold) times
-    its alpha. Solvers begin at ``start``, whose first batches are these, or else at the model without groups.
+    its alpha.
     """
 
     design: GroupedDesign
@@ -53,7 +53,6 @@ class ConvexProblem:
     family: Family
     weights: Array
     alpha_scales: Array
-    start: ConvexPoint | None = None
 
     @property
     def n_batches(self) -> int:
@@ -204,9 +203,9 @@ class ConvexPoint:
 
 
 class BlockSolver(ABC):
-    """State of a solver of all batches: θ (batches, outputs, groups, m), at first that of the problem's start.
+    """State of a solver of all batches: θ (batches, outputs, groups, m), at first that of the model without groups.
 
-    ``null_losses`` (batches,) are how far the empty model's losses are above those of a perfect fit.
+    ``null_losses`` (batches,) are how far that model's losses are above those of a perfect fit.
     """
 
     null_losses: Array
@@ -214,8 +213,6 @@ class BlockSolver(ABC):
     def __init__(self, problem: ConvexProblem) -> None:
         self.problem = problem
         self.theta = np.zeros((problem.n_batches, problem.n_outputs, problem.design.n_groups, problem.design.width))
-        if problem.start is not None:
-            self.theta[:] = problem.start.theta[: problem.n_batches].transpose(0, 3, 1, 2)
 
     @abstractmethod
     def best_intercepts(self) -> Array:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sparsenam.codec import Indices
 from sparsenam.errors import InputError, describe
 from sparsenam.model import FittedCurve
-from sparsenam.model.curve import Search
 from sparsenam.tables.sample import Matrix, Vector
 
 # numbers are mean test MSE of the synthetic regression, ten seeds, floor 1.0
@@ -35,7 +34,6 @@ SHARED = 2  # most columns of rare levels, one for each output
 PRIOR = 5.0  # rows of the overall mean that a rare level's mean starts with
 # terms² · rows up to which numpy adds the products, in 10 ms at most; to load numba takes 0.65 s of a first fit
 FEW_PRODUCTS = 1_000_000
-SEARCHED_ROWS = 4000  # from which on a table of buckets is quicker than bisection: at 20,000 rows 6 ns a cell, not 21
 # make constants: GHOSTS halved fails, doubled +0 % loss
 GHOSTS = 2  # knots after the last one, where cells lie that are absent
 
@@ -294,10 +292,8 @@ class PlacedRows:
         places, shares = np.empty(x.shape, dtype=_integer(total)), np.empty(x.shape)
         for term, each in enumerate(ramps):
             cells: Vector = x[term]
-            inner, absent = each.knots[1:-1], np.isnan(cells)
-            few = inner.size == 0 or cells.size < SEARCHED_ROWS
-            found = np.searchsorted(inner, cells, "right") if few else Search.among(inner).pieces(cells)
-            left = np.minimum(found, inner.size)  # NaN may be anywhere
+            absent = np.isnan(cells)
+            left = np.searchsorted(each.knots[1:-1], cells, "right")
             share = (cells - each.knots[left]) / np.diff(each.knots)[left]
             places[term] = np.where(absent, total, knots[term].start + left)
             shares[term] = np.where(absent, 0.0, np.clip(share, 0.0, 1.0))

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sparsenam.convex.design import Array, GroupedDesign, WorkingColumns
 from sparsenam.convex.problem import BlockSolver, ConvexProblem, group_lengths
 from sparsenam.convex.ramps import Indices
-from sparsenam.families.base import SMALLEST_FLOAT
 
 SMALLEST_CURVATURE = 1e-10
+NO_LENGTH = 1e-150  # so that thresholds divided by it are finite
 LITTLE = 1e-4  # share of the weight that a batch must keep
 ROUNDING_MULTIPLE = 100.0  # times the precision of a sum: what rounding may leave where a difference is 0
 
@@ -79,7 +79,7 @@ def _shrunk_step(old: Array, pull: Array, inverse: Array, bar: Array, decay: Arr
     orthonormal; ``inverse`` 1/L has shape (batches, 1, 1), ``bar`` a/L and ``decay`` 1/(1 + b/L) (batches,).
     """
     target = old + pull * inverse
-    length = np.maximum(np.sqrt(np.einsum("fom,fom->f", target, target)), SMALLEST_FLOAT)
+    length = np.maximum(np.sqrt(np.einsum("fom,fom->f", target, target)), NO_LENGTH)
     share = np.maximum(1.0 - bar / length, 0.0) * decay
     return target * share[:, None, None] - old if share.any() or old.any() else None
 
@@ -232,9 +232,7 @@ class SquaredSolver(BlockSolver):
 
     def __init__(self, problem: ConvexProblem, gram: GramCache) -> None:
         super().__init__(problem)
-        gram.add(self.active())
-        flat = self.theta[:, :, gram.groups].reshape(*self.theta.shape[:2], -1)
-        self.gram, self.pull = gram, gram.linear - np.matmul(flat, gram.hessian)
+        self.gram, self.pull = gram, gram.linear
         self.null_losses = 0.5 * np.einsum("fn,fon->f", problem.weights, gram.centred**2)
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:

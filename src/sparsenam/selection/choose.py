@@ -339,7 +339,7 @@ def choose_by_cross_validation(
     point = replace(validated.point, alpha=alpha)
     # where all columns are kept nothing is left to prove; and without time what the walk has found must do
     if alpha > 0.0 and (validated.in_time or not context.clock.passed()):
-        point, certificate = task.solve(alpha, tol, start=point)  # whose first batch has a rougher solution
+        point, certificate = task.solve(alpha, tol)
     return Choice(task, alpha, point, certificate, task.terms(validated.kept), validated, lines=validated.lines)
 
 

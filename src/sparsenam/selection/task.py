@@ -254,15 +254,10 @@ class ConvexTask:
         return convex_problem(self.design, prepared.target, self.family, weights)
 
     def solve(
-        self,
-        alpha: float,
-        tol: float = TOLERANCE,
-        out_of_time: Callable[[], bool] = lambda: False,
-        start: ConvexPoint | None = None,
+        self, alpha: float, tol: float = TOLERANCE, out_of_time: Callable[[], bool] = lambda: False
     ) -> tuple[ConvexPoint, Certificate | None]:
         """Solve at one alpha and certify, as `solve_and_certify` does; warn where there is no certificate."""
-        given = replace(self.problem(), start=start), self.penalty, alpha, self.group_names, tol, out_of_time
-        solution = solve_and_certify(*given)
+        solution = solve_and_certify(self.problem(), self.penalty, alpha, self.group_names, tol, out_of_time)
         if solution.failure:
             warnings.warn(solution.failure, ConvergenceWarning, stacklevel=2)
         return solution.point, solution.certificate
