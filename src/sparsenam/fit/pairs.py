@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, cast
@@ -19,8 +19,9 @@ from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.choose import MOST_REFITTED, Choice, CrossValidation
 from sparsenam.selection.curve import FDR, Splits, among
 from sparsenam.selection.pairs import PairTask, choose_pairs, screen
+from sparsenam.smooth.constraints import Shape
 from sparsenam.smooth.engine import LIGHTEST, SmoothFit, SmoothProblem
-from sparsenam.smooth.pairs import MOST_MEGABYTES, PairFit, fit_pairs, least_megabytes
+from sparsenam.smooth.pairs import MOST_MEGABYTES, PairFit, fit_pairs, least_megabytes, stepped
 from sparsenam.tables.encoder import ColumnName, TableEncoder, column_index
 from sparsenam.tables.sample import PreparedSample
 
@@ -124,11 +125,12 @@ def add_pairs(
 ) -> Fitted:
     """Return the fit with the pairs that are asked for or found, or as it was where there are none.
 
-    Terms that must keep to a shape are in no pair, nor are, where discoveries are tested, terms that are none.
+    Terms that must bend, jump or be lines are in no pair, nor are, where discoveries are tested, terms that are none.
     """
     prepared, pairs, scores = problem.prepared, plan.settings.pairs, problem.scores(fitted.model)
     tested, allowed = isinstance(plan.rule, FDR), frozenset[int](choice.support.tolist())
-    shaped = shaped_terms(plan.strategy.shapes, problem)
+    shapes = shaped_terms(plan.strategy.shapes, problem)
+    shaped = {term for term, shape in shapes.items() if shape.bend or shape.form in ("linear", "steps")}
     assert fitted.smooth is not None
     smooth = fitted.smooth.fit
     found = asked_pairs(pairs, encoder, prepared)
@@ -139,11 +141,11 @@ def add_pairs(
         heredity: Heredity = "strong" if tested else plan.settings.heredity
         found = find_pairs(at, on_scale, choice, terms, most, heredity, splits(problem), context)
     else:
-        both = [term for pair in found for term in set(shaped).intersection(pair)]
+        both = [term for pair in found for term in shaped.intersection(pair)]
         if both:  # a shape could not be promised for the whole model
-            got = f"{prepared.names[both[0]]!r}, of which shapes asks something"
+            got = f"{prepared.names[both[0]]!r}, of which shapes asks more"
             remedy = "leave it out of pairs, or out of shapes"
-            raise InputError(describe("pairs", "columns whose shape is free", got, remedy))
+            raise InputError(describe("pairs", "columns that are free, 'increasing' or 'decreasing'", got, remedy))
         found = [pair for pair in found if not tested or allowed.issuperset(pair)]
     if not found:
         return fitted
@@ -151,7 +153,7 @@ def add_pairs(
     kept = [place for place, index in enumerate(choice.support) if int(prepared.terms[index]) in mains]
     chosen = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found)
     indices = np.union1d(choice.support[kept], np.array(found, dtype=np.intp).ravel())
-    fitter = pair_fitter(mains, chosen, smooth.take(kept))
+    fitter = pair_fitter(mains, chosen, smooth.take(kept), plan.strategy.shapes)
     is_small = len(scores) <= MOST_TRIED_ROWS and choice.support.size <= MOST_REFITTED
     if not plan.settings.names_pairs and problem.solves_in_batches and is_small:
         folds, alone = splits(problem).splits[:TRIED_FOLDS], (plan.strategy.fitter(choice), choice.support)
@@ -255,7 +257,12 @@ def _pairs_to_test(terms: Sequence[int], kept: set[int], heredity: Heredity) -> 
     return np.array(pairs, dtype=np.intp).reshape(-1, 2)
 
 
-def pair_fitter(mains: frozenset[int], pairs: Sequence[tuple[int, int]], start: SmoothFit) -> Fitter:
+def pair_fitter(
+    mains: frozenset[int],
+    pairs: Sequence[tuple[int, int]],
+    start: SmoothFit,
+    shapes: Mapping[ColumnName, Shape],
+) -> Fitter:
     """Return the fit of mains and pairs together, with smoothness and resolution chosen by the data.
 
     ``mains`` and ``pairs`` are encoded terms, ``start`` is the fit of the mains alone, in their order.
@@ -269,10 +276,10 @@ def pair_fitter(mains: frozenset[int], pairs: Sequence[tuple[int, int]], start: 
         x, target, weights = prepared.x[:, present], prepared.target[present], prepared.weights[present]
         placed = [(index[one], index[other]) for one, other in pairs]
         task = SmoothProblem(x, target, weights, family)
-        found = fit_pairs(task, start, places, placed, prepared.levels, context)
-        held = {int(places[index]): start.functions()[index] for index in start.shapes}
-        moving = places[[index for index in range(places.size) if index not in start.shapes]]
-        return _assembled(problem, found, moving, held, placed)
+        signs = {term: shape.sign for term, shape in shaped_terms(shapes, problem).items() if shape.sign}
+        found = fit_pairs(task, start, places, placed, prepared.levels, signs, context)
+        held = {int(places[index]): start.functions()[index] for index in stepped(start)}
+        return _assembled(problem, found, places[~np.isin(places, list(held))], held, placed)
 
     return Fitter(fit, counts_rows=True)
 

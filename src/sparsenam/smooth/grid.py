@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array, eye_array, kron
+from scipy.sparse import csc_array, csr_array, eye_array, kron, vstack
 from scipy.sparse.linalg import SuperLU, splu
 
 from sparsenam.convex.ramps import Ramps, distinct, place_ramps
+from sparsenam.model.curve import FittedCurve
 from sparsenam.model.pairs import GridCells, PairFunction, purified
 from sparsenam.smooth.design import HIGHEST, LOWEST, CachedGrams, fellner_schall, roughness, solved_by_output
 from sparsenam.tables.sample import Matrix, Vector
@@ -32,6 +33,8 @@ FIRST_PAIR_PRIOR = 0.2
 # of λ₃: a prior deviation of 100 at most keeps cells of one class finite; with 10 at most exact XOR loses 0.042 of the
 # empty loss instead of 0.017
 LEAST_SIZE = 1e-4
+STIFF = 1e4
+ORDERINGS = 20
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
 
 Sparse = csr_array[np.float64] | csc_array[np.float64]
@@ -53,19 +56,23 @@ class PairSpread:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridAxis:
-    """The nodes along one axis, ascending, in units of the scaled term; one more is for absent cells."""
+    """The nodes along one axis, ascending, in units of the scaled term; one more is for absent cells.
+
+    ``sign`` is 1 where the effect must not fall along the axis, -1 where it must not rise.
+    """
 
     knots: Vector
     is_unordered: bool
+    sign: int = 0
 
     @classmethod
-    def of(cls, cells: Vector, weights: Vector, count: int, is_unordered: bool) -> GridAxis:
+    def of(cls, cells: Vector, weights: Vector, count: int, is_unordered: bool, sign: int = 0) -> GridAxis:
         """Return at most ``count`` + 1 nodes at quantiles of the cells (rows,), or one for each level."""
         present = ~np.isnan(cells)
         cells, weights = cells[present], weights[present]
         if is_unordered:
             return cls(distinct(cells, weights)[0], True)
-        return cls(place_ramps(cells, weights, count).knots, False)
+        return cls(place_ramps(cells, weights, count).knots, False, sign)
 
     @property
     def size(self) -> int:
@@ -79,6 +86,18 @@ class GridAxis:
         else:
             found = np.sqrt(roughness(Ramps(self.knots))[0]) @ np.diff(np.eye(self.knots.size), axis=0)
         return np.pad(found, ((0, 0), (0, 1)))
+
+    def rises(self) -> Matrix:
+        """Return what must not be negative: the rises between neighbours, times the sign if there is one."""
+        return self.sign * np.diff(np.eye(self.size), axis=0)[: self.knots.size - 1 if self.sign else 0]
+
+    def ordered(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values (nodes, …) with no step against the sign: between running maximum and minimum."""
+        if not self.sign:
+            return values
+        inside = self.sign * values[:-1]
+        up, down = np.maximum.accumulate(inside), np.minimum.accumulate(inside[::-1])[::-1]
+        return np.concatenate([0.5 * self.sign * (up + down), values[-1:]])
 
 
 def output_means(values: Matrix, weights: Matrix) -> Vector:
@@ -103,6 +122,9 @@ class GridBlock:
         one, other, size = self._on_grid(*(np.abs(each.T @ each) for each in self._differences))
         self._pattern = one + other + size
         self._nodes = [np.divmod(each, self.shape[1]) for each in self._pattern.tocoo().coords]
+        down, across = (csr_array(axis.rises()) for axis in axes)
+        parts = kron(down, eye_array(self.shape[1])), kron(eye_array(self.shape[0]), across)
+        self._rises = csr_array(vstack(parts, format="csr"))
         self._set_shares([np.ones(len(each)) for each in self._differences])
         self._probes = generator.choice(np.array([-1.0, 1.0]), size=(self.size, PROBES))
         self._solved = self._probes
@@ -157,6 +179,17 @@ class GridBlock:
         """Return the weight of the rows at each node, shape of the grid."""
         return dot(self._transposed, weights).reshape(self.shape)
 
+    def reference(self, weights: Vector) -> Matrix:
+        """Return the weights of the nodes under which the pair is purified: those of the rows.
+
+        Where an axis has a sign they are the products of both axes': what the term explains alone is then a mean of
+        functions that all have the sign. Under dependent terms it might not have it.
+        """
+        mass = self.mass(weights)
+        if self._rises.shape[0]:
+            return np.outer(mass.sum(axis=1), mass.sum(axis=0)) / mass.sum()
+        return mass
+
     @property
     def prior(self) -> csc_array[np.float64]:
         """P, shape (nodes, nodes)."""
@@ -182,10 +215,17 @@ class GridBlock:
         self.strengths = other.strengths * np.array([1.0, 1.0, other.size / self.size])
         self._centre(weights[None])
 
+    def add(self, side: int, curve: FittedCurve, weights: Vector) -> None:
+        """Add a function of one of the terms."""
+        values = curve(np.append(self.axes[side].knots, np.nan))
+        cube = self.values.reshape(*self.shape, -1)
+        self.values = (cube + np.expand_dims(values, 1 - side)).reshape(self.size, -1)
+        self._centre(weights[None])
+
     def function(self, weights: Vector) -> PairFunction:
         """Return the effect in units of the scaled terms; ``weights`` (rows,) are the reference."""
         values = self.values.reshape(*self.shape, -1).copy()
-        return PairFunction((0, 1), (self.axes[0].knots, self.axes[1].knots), values, self.mass(weights))
+        return PairFunction((0, 1), (self.axes[0].knots, self.axes[1].knots), values, self.reference(weights))
 
     def _gram(self, weight: Vector) -> csc_array[np.float64]:
         return csc_array(self._transposed @ (self.design * weight[:, None]))
@@ -207,7 +247,31 @@ class GridBlock:
         smoothed = float(self.strengths @ self._traces)
         self.freedom = float(np.clip(self.size - smoothed, 0.0, self.size))
         self.values = solved_by_output(factors, pull)
+        if self._rises.shape[0]:
+            self._order(grams, prior, pull, noise)
         self._centre(weights)
+
+    def _order(
+        self, grams: Sequence[csc_array[np.float64]], prior: csc_array[np.float64], pull: Matrix, noise: float
+    ) -> None:
+        """Move the values to the best ones that rise, or fall, along the axes that have a sign.
+
+        Rises of the wrong sign are held at 0 by a penalty until their set stays the same (Bollaerts, Eilers and van
+        Mechelen, 2006), which is a step of Newton's method each. What is left of them is then taken away.
+        """
+        for output, wanted in enumerate(pull.T):
+            gram, wrong = grams[output % len(grams)], dot(self._rises, self.values[:, output]) < 0.0
+            stiff = STIFF * float(gram.trace() / noise + prior.trace()) / self.size
+            for _ in range(ORDERINGS):
+                steps = self._rises[np.flatnonzero(wrong)]
+                held = _factor(gram, noise, csc_array(prior + stiff * (steps.T @ steps)))
+                self.values[:, output] = held.solve(wanted)
+                before, wrong = wrong, dot(self._rises, self.values[:, output]) < 0.0
+                if np.array_equal(wrong, before):
+                    break
+        one, other = self.axes
+        along = one.ordered(self.values.reshape(*self.shape, -1)).swapaxes(0, 1)
+        self.values = other.ordered(along).swapaxes(0, 1).reshape(self.values.shape)
 
     def learn(self, free: int) -> None:
         """Take a step of Fellner and Schall at the present values; ``free`` outputs are free to vary."""
@@ -257,7 +321,7 @@ class GridBlock:
             for strength, root in zip(self.strengths, roots, strict=True):
                 drawn += np.sqrt(strength) * dot(root, generator.standard_normal((self.size, POSTERIOR_DRAWS)))
             values = _factor(gram, noise, self.prior).solve(drawn).reshape(*self.shape, POSTERIOR_DRAWS)
-            split = purified(PairFunction((0, 1), knots, values, self.mass(reference)))
+            split = purified(PairFunction((0, 1), knots, values, self.reference(reference)))
             nodes, *margins = [
                 part.std(axis=-1, keepdims=True) for part in (split.pair.values, split.rows, split.columns)
             ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from sparsenam.context import Context
 from sparsenam.convex.ramps import distinct
 from sparsenam.families.base import dispersion
+from sparsenam.model import FittedCurve
 from sparsenam.model.pairs import PairFunction
+from sparsenam.smooth.constraints import Cone, Shape, shape_function
 from sparsenam.smooth.design import CachedGrams, Posterior, RampDesign, Spread, solved_by_output, updated_strengths
 from sparsenam.smooth.engine import SmoothFit, SmoothProblem, has_converged, step_length
 from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread, output_means
@@ -40,7 +42,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairFit:
-    """Mains without a shape, pairs and intercept; pairs hold what either term explains alone, too.
+    """Mains without steps, pairs and intercept; pairs hold what either term explains alone, too.
 
     ``mains`` is the smooth fit of the mains; ``intercept`` is the score at which all of them are at their means, as an
     absent one is. ``offset`` (rows, outputs) is all that mains do not add to the scores, ``spreads`` how uncertain the
@@ -65,11 +67,23 @@ class MainsBlock:
         self.fitted = self.design.times(self.values)
         self._grams = CachedGrams(self.design.weighted_gram)
         self._every = LEARN_EVERY if task.family.is_quadratic else 1
+        self.shapes, is_free = mains.shapes, all(shape.is_free for shape in mains.shapes.values())
+        self._cone = None if is_free else Cone(self.layout, mains.shapes)
 
     @property
     def freedom(self) -> float:
         """The degrees of freedom of all."""
         return float(self.freedoms.sum())
+
+    def give(self, term: int) -> FittedCurve:
+        """Return the effect of a term, which is 0 from then on, less its mean over the rows."""
+        columns = self.layout.slices[term]
+        curve = shape_function(self.layout.ramps[term], self.values[columns], self.shapes.get(term, Shape()))
+        mean = self.design.means[columns] @ self.values[columns]
+        self.values = self.values.copy()
+        self.values[columns] = 0.0
+        self.fitted = self.design.times(self.values)
+        return replace(curve, values=curve.values - mean)
 
     def penalty(self) -> float:
         """Return ½ Σ βᵀPβ over all outputs."""
@@ -78,11 +92,16 @@ class MainsBlock:
 
     def update(self, partial: Matrix, weights: Matrix, noise: float) -> None:
         """Fit partial residuals (rows, outputs) under the strengths as they are; see `GridBlock.update`."""
-        posteriors = [Posterior(self.layout, gram.matrix, self.strengths, noise) for gram in self._grams(weights)]
+        grams = [gram.matrix for gram in self._grams(weights)]
         weighted = weights.T * (partial - output_means(partial, weights))
-        self.values = solved_by_output(posteriors, self.design.transposed_times(weighted) / noise)
-        self.fitted = self.design.times(self.values)
+        pull = self.design.transposed_times(weighted) / noise
         self._turn += 1
+        if self._cone is None:
+            posteriors = [Posterior(self.layout, gram, self.strengths, noise) for gram in grams]
+            self.values = solved_by_output(posteriors, pull)
+        else:
+            self.values, posteriors = self._cone.minima(grams, self.strengths, noise, pull, np.zeros_like(pull))
+        self.fitted = self.design.times(self.values)
         if self._turn % self._every == 0:
             self._spreads = [each.spread for each in posteriors]
             self.freedoms = np.mean([each.degrees_of_freedom for each in self._spreads], axis=0)
@@ -96,14 +115,16 @@ class MainsBlock:
         """Return the mains as a fit, given the score (outputs,) at which all effects are at their means."""
         means = self.design.means
         start = intercept - means @ self.values
-        return SmoothFit(self.layout, self.values, means, start, self.strengths, noise, self.freedoms)
+        return SmoothFit(
+            self.layout, self.values, means, start, self.strengths, noise, self.freedoms, shapes=self.shapes
+        )
 
 
 class PairModel:
     """A sum of blocks, the pairs and then the mains, and the second-order model of the loss there.
 
-    Mains whose shapes were asked for stay as they are: ``held`` (rows, outputs) are their effects, which have
-    ``held_freedom`` degrees of freedom.
+    Mains of steps stay as they are: ``held`` (rows, outputs) are their effects, which have ``held_freedom`` degrees of
+    freedom.
     """
 
     def __init__(
@@ -112,17 +133,20 @@ class PairModel:
         mains: SmoothFit,
         main_terms: NDArray[np.intp],
         levels: NDArray[np.bool_],
+        signs: Mapping[int, int],
         context: Context,
     ) -> None:
         self.task, self.levels, self.context, self.noise = task, levels, context, 1.0
-        functions, shaped = mains.functions(), list(mains.shapes)
+        self.signs = signs
+        functions, shaped = mains.functions(), stepped(mains)
         parts = [functions[index](task.x[main_terms[index]]) for index in shaped]
         self.held = np.sum([np.zeros_like(task.target), *parts], axis=0)
         self.held_freedom = float(mains.degrees_of_freedom[shaped].sum())
         self.grids, self.counts = dict[Pair, GridBlock](), dict[Pair, tuple[int, int]]()
         self.intercept = mains.intercept
         self.mains: MainsBlock | None = None
-        moving = [index for index in range(main_terms.size) if index not in mains.shapes]
+        moving = [index for index in range(main_terms.size) if index not in shaped]
+        self.places = {int(main_terms[index]): place for place, index in enumerate(moving)}
         if moving:
             part = replace(task, x=task.x[main_terms[moving]])
             self.mains = MainsBlock(part, mains.take(moving))
@@ -145,12 +169,18 @@ class PairModel:
         task, before = self.task, self.grids.get(pair)
         parts = zip(pair, counts, strict=True)
         first, second = (
-            GridAxis.of(task.x[term], task.weights, count, bool(self.levels[term])) for term, count in parts
+            GridAxis.of(task.x[term], task.weights, count, bool(self.levels[term]), self.signs.get(term, 0))
+            for term, count in parts
         )
         generator = self.context.streams.generator(f"pair {pair} {counts}")
         grid = GridBlock((first, second), (task.x[pair[0]], task.x[pair[1]]), task.target.shape[1], generator)
         if before is not None:
             grid.start_from(before, task.weights)
+        elif self.mains is not None:
+            # a sum of rising functions could not be less steep than what the main has by itself
+            for side, term in enumerate(pair):
+                if term in self.signs and term in self.places:
+                    grid.add(side, self.mains.give(self.places[term]), task.weights)
         self.grids[pair], self.counts[pair] = grid, counts
 
     def doubled(self, pair: Pair) -> tuple[int, int]:
@@ -236,6 +266,7 @@ def fit_pairs(
     main_terms: NDArray[np.intp],
     pairs: Sequence[Pair],
     levels: NDArray[np.bool_],
+    signs: Mapping[int, int],
     context: Context,
 ) -> PairFit:
     """Return the fit of mains and pairs, started from that of the mains.
@@ -245,14 +276,15 @@ def fit_pairs(
     task
         All terms that a main or a pair reads, with target, weights and family.
     mains
-        The fit of the mains alone; ``main_terms`` are their indices in ``task.x``. Those whose shapes were asked for
-        stay as they are.
+        The fit of the mains alone; ``main_terms`` are their indices in ``task.x``. Those of steps stay as they are.
     pairs
         The two indices in ``task.x`` of each pair.
     levels
         Marks the terms that are codes of unordered levels, shape (terms,).
+    signs
+        1 for terms in which no pair may fall, -1 for those in which none may rise, by index.
     """
-    model = PairModel(task, mains, main_terms, levels, context)
+    model = PairModel(task, mains, main_terms, levels, signs, context)
     for pair in pairs:
         model.set_grid(pair, _capped(task, pair, (FIRST_INTERVALS, FIRST_INTERVALS), levels))
     best = _swept(model, context)
@@ -278,6 +310,11 @@ def fit_pairs(
         spreads=tuple(grid.spread(reference, weights, noise, generator) for grid in grids),
         freedom=model.freedom,
     )
+
+
+def stepped(mains: SmoothFit) -> list[int]:
+    """Return the terms of steps, whose ramps are no longer those that their strengths were found with."""
+    return [term for term, shape in mains.shapes.items() if shape.form == "steps"]
 
 
 class _Round(NamedTuple):
