@@ -15,7 +15,7 @@ from sparsenam.context import Context
 from sparsenam.errors import InputError, LargePairWarning, check_word, describe
 from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, Indices, SmoothEvidence, Vector, shaped_terms
 from sparsenam.model import FittedCurve, finish
-from sparsenam.model.pairs import PairFunction, purified, with_margin
+from sparsenam.model.pairs import PairFunction, with_margin
 from sparsenam.selection.choose import MOST_REFITTED, Choice, CrossValidation
 from sparsenam.selection.curve import FDR, Splits, among
 from sparsenam.selection.pairs import PairTask, choose_pairs, screen
@@ -296,8 +296,8 @@ def _assembled(
     for place, curve, mean in zip(mains, fit.mains.functions(), fit.mains.mean_effects, strict=True):
         shapes[int(place)] = replace(curve, values=curve.values - mean)
     pure: list[PairFunction] = []
-    for places, pair in zip(pairs, fit.pairs, strict=True):
-        split = purified(pair)
+    for places, split in zip(pairs, fit.pairs, strict=True):
+        pair = split.pair
         intercept += split.constant
         for place, knots, margin in zip(places, pair.knots, (split.rows, split.columns), strict=True):
             known = shapes.get(place)
@@ -305,7 +305,7 @@ def _assembled(
             shapes[place] = alone if known is None else with_margin(known, knots, margin)
         first, second = (center[place] + scale[place] * each for place, each in zip(places, pair.knots, strict=True))
         terms = int(prepared.terms[places[0]]), int(prepared.terms[places[1]])  # from scaled terms to encoded ones
-        pure.append(PairFunction(terms, (first, second), split.pair.values * unit, pair.weights))
+        pure.append(PairFunction(terms, (first, second), pair.values * unit, pair.weights))
     ordered = tuple(shapes[place] for place in range(prepared.terms.size))
     finished = finish(prepared, problem.family, ordered, intercept, pairs=pure)
     offset = np.zeros((prepared.weights.size, outputs))

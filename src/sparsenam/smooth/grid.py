@@ -8,7 +8,7 @@ Traces of P⁻¹ come from the eigenvalues of A and B, traces of the posterior's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from scipy.sparse.linalg import SuperLU, splu
 
 from sparsenam.convex.ramps import Ramps, distinct, place_ramps
 from sparsenam.model.curve import FittedCurve
-from sparsenam.model.pairs import GridCells, PairFunction, purified
+from sparsenam.model.pairs import GridCells, PairFunction, Purified, purified
 from sparsenam.smooth.design import HIGHEST, LOWEST, CachedGrams, fellner_schall, roughness, solved_by_output
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -33,8 +33,10 @@ FIRST_PAIR_PRIOR = 0.2
 # of λ₃: a prior deviation of 100 at most keeps cells of one class finite; with 10 at most exact XOR loses 0.042 of the
 # empty loss instead of 0.017
 LEAST_SIZE = 1e-4
+# of a penalty on rises of the wrong sign, in mean diagonals: soft, two and steps (benchmarks/shapes.py pairs) are the
+# same to 0.5 % from 1e2 to 1e8
 STIFF = 1e4
-ORDERINGS = 20
+ORDERINGS = 20  # solutions until their set is stable, at most: 4 or 5 are usual, 9 the most on these tables
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
 
 Sparse = csr_array[np.float64] | csc_array[np.float64]
@@ -132,6 +134,7 @@ class GridBlock:
         self.fitted = np.zeros((x[0].size, outputs))
         self.strengths: Vector | None = None
         self.freedom = 0.0
+        self._tied = np.zeros((self._rises.shape[0], outputs), dtype=np.bool_)  # rises that are held at 0
         self._traces = np.zeros(3)
         self._grams = CachedGrams(self._gram)
 
@@ -175,20 +178,30 @@ class GridBlock:
         across = np.sum(one * np.matmul(self._forms[1], other))
         return np.array([down, across, np.sum(values * others)])
 
+    @property
+    def free(self) -> float:
+        """The share of the nodes that no sign ties to a neighbour."""
+        return max(1.0 - np.count_nonzero(self._tied) / self.values.size, 0.0)
+
     def mass(self, weights: Vector) -> Matrix:
         """Return the weight of the rows at each node, shape of the grid."""
         return dot(self._transposed, weights).reshape(self.shape)
 
-    def reference(self, weights: Vector) -> Matrix:
-        """Return the weights of the nodes under which the pair is purified: those of the rows.
+    def function(self, weights: Vector) -> PairFunction:
+        """Return the effect in units of the scaled terms; ``weights`` (rows,) are the reference."""
+        values = self.values.reshape(*self.shape, -1).copy()
+        return PairFunction((0, 1), (self.axes[0].knots, self.axes[1].knots), values, self.mass(weights))
 
-        Where an axis has a sign they are the products of both axes': what the term explains alone is then a mean of
-        functions that all have the sign. Under dependent terms it might not have it.
+    def split(self, values: Matrix, weights: Vector) -> Purified:
+        """Return values (nodes, k) as what either term explains alone and the rest, over rows with weights (rows,).
+
+        Where an axis has a sign the nodes' weights are products of both axes': what the term explains alone is then a
+        mean of functions that have the sign. Under dependent terms it might not have it.
         """
-        mass = self.mass(weights)
-        if self._rises.shape[0]:
-            return np.outer(mass.sum(axis=1), mass.sum(axis=0)) / mass.sum()
-        return mass
+        pair = replace(self.function(weights), values=values.reshape(*self.shape, -1))
+        mass = pair.weights
+        product: Matrix = mass.sum(axis=1, keepdims=True) * mass.sum(axis=0)
+        return purified(pair, product if self._rises.shape[0] else mass)
 
     @property
     def prior(self) -> csc_array[np.float64]:
@@ -222,11 +235,6 @@ class GridBlock:
         self.values = (cube + np.expand_dims(values, 1 - side)).reshape(self.size, -1)
         self._centre(weights[None])
 
-    def function(self, weights: Vector) -> PairFunction:
-        """Return the effect in units of the scaled terms; ``weights`` (rows,) are the reference."""
-        values = self.values.reshape(*self.shape, -1).copy()
-        return PairFunction((0, 1), (self.axes[0].knots, self.axes[1].knots), values, self.reference(weights))
-
     def _gram(self, weight: Vector) -> csc_array[np.float64]:
         return csc_array(self._transposed @ (self.design * weight[:, None]))
 
@@ -259,19 +267,22 @@ class GridBlock:
         Rises of the wrong sign are held at 0 by a penalty until their set stays the same (Bollaerts, Eilers and van
         Mechelen, 2006), which is a step of Newton's method each. What is left of them is then taken away.
         """
-        for output, wanted in enumerate(pull.T):
-            gram, wrong = grams[output % len(grams)], dot(self._rises, self.values[:, output]) < 0.0
+        found, ties = self.values.copy(), list[NDArray[np.bool_]]()
+        for output, (wanted, wrong) in enumerate(zip(pull.T, self._tied.T, strict=True)):
+            gram = grams[output % len(grams)]
             stiff = STIFF * float(gram.trace() / noise + prior.trace()) / self.size
             for _ in range(ORDERINGS):
                 steps = self._rises[np.flatnonzero(wrong)]
                 held = _factor(gram, noise, csc_array(prior + stiff * (steps.T @ steps)))
-                self.values[:, output] = held.solve(wanted)
-                before, wrong = wrong, dot(self._rises, self.values[:, output]) < 0.0
+                found[:, output] = held.solve(wanted)
+                before, wrong = wrong, dot(self._rises, found[:, output]) < 0.0
                 if np.array_equal(wrong, before):
                     break
+            ties.append(wrong)
+        self._tied = np.stack(ties, axis=1)
         one, other = self.axes
-        along = one.ordered(self.values.reshape(*self.shape, -1)).swapaxes(0, 1)
-        self.values = other.ordered(along).swapaxes(0, 1).reshape(self.values.shape)
+        along = one.ordered(found.reshape(*self.shape, -1)).swapaxes(0, 1)
+        self.values = other.ordered(along).swapaxes(0, 1).reshape(found.shape)
 
     def learn(self, free: int) -> None:
         """Take a step of Fellner and Schall at the present values; ``free`` outputs are free to vary."""
@@ -320,8 +331,8 @@ class GridBlock:
             drawn = dot(self._transposed, noisy)
             for strength, root in zip(self.strengths, roots, strict=True):
                 drawn += np.sqrt(strength) * dot(root, generator.standard_normal((self.size, POSTERIOR_DRAWS)))
-            values = _factor(gram, noise, self.prior).solve(drawn).reshape(*self.shape, POSTERIOR_DRAWS)
-            split = purified(PairFunction((0, 1), knots, values, self.reference(reference)))
+            values = _factor(gram, noise, self.prior).solve(drawn)
+            split = self.split(values, reference)
             nodes, *margins = [
                 part.std(axis=-1, keepdims=True) for part in (split.pair.values, split.rows, split.columns)
             ]

@@ -15,7 +15,7 @@ from sparsenam.context import Context
 from sparsenam.convex.ramps import distinct
 from sparsenam.families.base import dispersion
 from sparsenam.model import FittedCurve
-from sparsenam.model.pairs import PairFunction
+from sparsenam.model.pairs import Purified
 from sparsenam.smooth.constraints import Cone, Shape, shape_function
 from sparsenam.smooth.design import CachedGrams, Posterior, RampDesign, Spread, solved_by_output, updated_strengths
 from sparsenam.smooth.engine import SmoothFit, SmoothProblem, has_converged, step_length
@@ -42,7 +42,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairFit:
-    """Mains without steps, pairs and intercept; pairs hold what either term explains alone, too.
+    """Mains without steps, pairs and intercept, with what either term of a pair explains alone beside the pair.
 
     ``mains`` is the smooth fit of the mains; ``intercept`` is the score at which all of them are at their means, as an
     absent one is. ``offset`` (rows, outputs) is all that mains do not add to the scores, ``spreads`` how uncertain the
@@ -50,7 +50,7 @@ class PairFit:
     """
 
     mains: SmoothFit
-    pairs: tuple[PairFunction, ...]
+    pairs: tuple[Purified, ...]
     intercept: Vector
     offset: Matrix
     spreads: tuple[PairSpread, ...]
@@ -187,7 +187,7 @@ class PairModel:
         """Return twice the intervals for a pair that uses many of its nodes, else the same."""
         counts, grid = self.counts[pair], self.grids[pair]
         used = np.count_nonzero(grid.mass(self.task.weights) > 0.5)
-        if grid.freedom <= CROWDED_NODES * max(used, 1):
+        if grid.freedom <= CROWDED_NODES * grid.free * max(used, 1):
             return counts
         return _capped(self.task, pair, (2 * counts[0], 2 * counts[1]), self.levels)
 
@@ -304,7 +304,7 @@ def fit_pairs(
     generator, intercept, noise = context.streams.generator("pair bands"), model.intercept, model.noise
     return PairFit(
         mains=SmoothFit.constant(intercept, noise) if model.mains is None else model.mains.fit(intercept, noise),
-        pairs=tuple(grid.function(reference) for grid in grids),
+        pairs=tuple(grid.split(grid.values, reference) for grid in grids),
         intercept=intercept,
         offset=np.sum([model.held, *(grid.fitted for grid in grids)], axis=0),
         spreads=tuple(grid.spread(reference, weights, noise, generator) for grid in grids),
