@@ -258,10 +258,7 @@ def _pairs_to_test(terms: Sequence[int], kept: set[int], heredity: Heredity) -> 
 
 
 def pair_fitter(
-    mains: frozenset[int],
-    pairs: Sequence[tuple[int, int]],
-    start: SmoothFit,
-    shapes: Mapping[ColumnName, Shape],
+    mains: frozenset[int], pairs: Sequence[tuple[int, int]], start: SmoothFit, shapes: Mapping[ColumnName, Shape]
 ) -> Fitter:
     """Return the fit of mains and pairs together, with smoothness and resolution chosen by the data.
 

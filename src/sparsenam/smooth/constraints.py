@@ -266,6 +266,11 @@ class Cone:
         self.directions = csr_array(block_diag([term.directions for term in self.terms]))
         self.zeros = dict[int, Mask]()
 
+    @classmethod
+    def of(cls, layout: Layout, shapes: Mapping[int, Shape]) -> Cone | None:
+        """Return the cone of shapes, None if they ask nothing of increments."""
+        return None if all(shape.is_free for shape in shapes.values()) else cls(layout, shapes)
+
     def parts(self) -> zip[tuple[TermCone, slice]]:
         """Return the terms and their columns."""
         return zip(self.terms, self.layout.slices, strict=True)

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from sparsenam.context import Context
 from sparsenam.convex.ramps import distinct
 from sparsenam.families.base import dispersion
-from sparsenam.model import FittedCurve
 from sparsenam.model.pairs import Purified
-from sparsenam.smooth.constraints import Cone, Shape, shape_function
+from sparsenam.smooth.constraints import Cone
 from sparsenam.smooth.design import CachedGrams, Posterior, RampDesign, Spread, solved_by_output, updated_strengths
 from sparsenam.smooth.engine import SmoothFit, SmoothProblem, has_converged, step_length
 from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread, output_means
@@ -67,23 +66,18 @@ class MainsBlock:
         self.fitted = self.design.times(self.values)
         self._grams = CachedGrams(self.design.weighted_gram)
         self._every = LEARN_EVERY if task.family.is_quadratic else 1
-        self.shapes, is_free = mains.shapes, all(shape.is_free for shape in mains.shapes.values())
-        self._cone = None if is_free else Cone(self.layout, mains.shapes)
+        self.shapes, self._cone = mains.shapes, Cone.of(self.layout, mains.shapes)
 
     @property
     def freedom(self) -> float:
         """The degrees of freedom of all."""
         return float(self.freedoms.sum())
 
-    def give(self, term: int) -> FittedCurve:
-        """Return the effect of a term, which is 0 from then on, less its mean over the rows."""
-        columns = self.layout.slices[term]
-        curve = shape_function(self.layout.ramps[term], self.values[columns], self.shapes.get(term, Shape()))
-        mean = self.design.means[columns] @ self.values[columns]
+    def clear(self, term: int) -> None:
+        """Put the effect of a term to 0."""
         self.values = self.values.copy()
-        self.values[columns] = 0.0
+        self.values[self.layout.slices[term]] = 0.0
         self.fitted = self.design.times(self.values)
-        return replace(curve, values=curve.values - mean)
 
     def penalty(self) -> float:
         """Return ½ Σ βᵀPβ over all outputs."""
@@ -136,8 +130,7 @@ class PairModel:
         signs: Mapping[int, int],
         context: Context,
     ) -> None:
-        self.task, self.levels, self.context, self.noise = task, levels, context, 1.0
-        self.signs = signs
+        self.task, self.levels, self.signs, self.context, self.noise = task, levels, signs, context, 1.0
         functions, shaped = mains.functions(), stepped(mains)
         parts = [functions[index](task.x[main_terms[index]]) for index in shaped]
         self.held = np.sum([np.zeros_like(task.target), *parts], axis=0)
@@ -146,7 +139,8 @@ class PairModel:
         self.intercept = mains.intercept
         self.mains: MainsBlock | None = None
         moving = [index for index in range(main_terms.size) if index not in shaped]
-        self.places = {int(main_terms[index]): place for place, index in enumerate(moving)}
+        places = {int(main_terms[index]): place for place, index in enumerate(moving)}
+        self.own = {term: (place, functions[moving[place]]) for term, place in places.items() if term in signs}
         if moving:
             part = replace(task, x=task.x[main_terms[moving]])
             self.mains = MainsBlock(part, mains.take(moving))
@@ -176,11 +170,12 @@ class PairModel:
         grid = GridBlock((first, second), (task.x[pair[0]], task.x[pair[1]]), task.target.shape[1], generator)
         if before is not None:
             grid.start_from(before, task.weights)
-        elif self.mains is not None:
-            # a sum of rising functions could not be less steep than what the main has by itself
-            for side, term in enumerate(pair):
-                if term in self.signs and term in self.places:
-                    grid.add(side, self.mains.give(self.places[term]), task.weights)
+        # a sum of rising functions is at least as steep as each: the first pair starts with all that the main has
+        for side, term in enumerate(pair):
+            place, curve = self.own.pop(term, (0, None))
+            if curve is not None and self.mains is not None:
+                self.mains.clear(place)
+                grid.add(side, curve, task.weights)
         self.grids[pair], self.counts[pair] = grid, counts
 
     def doubled(self, pair: Pair) -> tuple[int, int]:
