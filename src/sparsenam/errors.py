@@ -104,10 +104,6 @@ class LongFitWarning(UserWarning):
     """A fit of many classes will take long; the message says how long, and what to do instead."""
 
 
-class LargePairWarning(UserWarning):
-    """Two columns seem to act together, but their joint effect would take too much memory and is left out."""
-
-
 class SmallGroupWarning(UserWarning):
     """A group has too few rows for an interval or a set of its level, and gets what all rows get."""
 

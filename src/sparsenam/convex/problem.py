@@ -182,6 +182,12 @@ class ConvexPoint:
         supports = tuple(active[batch.any(axis=(1, 2))] for batch in values)
         return cls(alpha, gradient_norms.size, *solution, supports, gaps, gradient_norms.copy())
 
+    @classmethod
+    def whole(cls, design: GroupedDesign) -> Self:
+        """Return a point that keeps all groups, where nothing is penalised and nothing is to be solved."""
+        groups, none = np.arange(design.n_groups), np.zeros(0)
+        return cls(0.0, groups.size, groups[:0], np.zeros((1, 0, 0, 0)), none, (groups,), none, none)
+
     @property
     def theta(self) -> Array:
         """All of θ, shape (batches, groups, m, outputs), made anew at each call."""

@@ -312,6 +312,13 @@ class PlacedRows:
         """The number of rows."""
         return self.places.shape[1]
 
+    def dense(self) -> Matrix:
+        """Return Hᵀ as one array, shape (knots, rows)."""
+        found, rows = np.zeros((self.size + GHOSTS, self.n_rows)), np.arange(self.n_rows)
+        found[self.places + self.places.dtype.type(1), rows] += self.shares
+        found[self.places, rows] += 1.0 - self.shares
+        return found[: self.size]
+
     def gram(self, weights: Vector) -> Matrix:
         """Return HᵀWH, shape (knots, knots), for weights (rows,)."""
         room, add_crossed = self.size + GHOSTS, _loops(self.places).add_crossed

@@ -304,7 +304,7 @@ def _kept_alone(question: Question, counted: Mask, half: Mask, alpha: float, con
     problem = question.problem(replace(sample, weights=weights))
     task = convex_task(problem, question.plan, context)
     if problem.solves_in_batches or isinstance(task.penalty, NeedsFirstFit):
-        support = problem.choose(task, alpha, strategy.tol, strategy.quick, context).support
+        support = problem.choose(task, alpha, strategy, context).support
         return task.columns(task.prepared.grouping.group_of[support])
 
     # at the hazard of no effects, then at that of the effects found: choose would alternate to many digits, and six

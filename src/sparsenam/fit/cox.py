@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.context import Context
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Poisson, best_intercept
-from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, Indices, Vector
+from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, Indices, Strategy, Vector
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import lowered
 from sparsenam.selection.choose import Choice, CrossValidation, HeldOutLoss, ValidatedPath, choose_at, cross_validate
@@ -158,7 +158,7 @@ class CoxProblem(FamilyProblem):
         return self._at(self._no_scores(), self.prepared.weights.size).prepared.target
 
     def choose(
-        self, task: ConvexTask, how: float | CrossValidation, tol: float, quick: Fitter, context: Context
+        self, task: ConvexTask, how: float | CrossValidation, strategy: Strategy, context: Context
     ) -> Choice:
         """Choose terms by cross-validation where alpha is open, and solve the penalised partial likelihood.
 
@@ -179,7 +179,7 @@ class CoxProblem(FamilyProblem):
             if repeats or context.clock.passed():
                 break
             part = context.within(f"choice{number}")
-            _, scores = self._fit(quick, task.terms(supports[-1]), scores, part)
+            _, scores = self._fit(strategy.quick, task.terms(supports[-1]), scores, part)
         first, kept = validated[0], validated[-1].kept
         enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
         choice, _ = self._solve(task, max(enough, default=first.point.alpha), context)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -12,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.errors import InputError, LargePairWarning, check_word, describe
+from sparsenam.errors import InputError, check_word, describe
 from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, Indices, SmoothEvidence, Vector, shaped_terms
 from sparsenam.model import FittedCurve, finish
 from sparsenam.model.pairs import PairFunction, with_margin
-from sparsenam.selection.choose import MOST_REFITTED, Choice, CrossValidation
+from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import FDR, Splits, among
 from sparsenam.selection.pairs import PairTask, choose_pairs, screen
 from sparsenam.smooth.constraints import Shape
 from sparsenam.smooth.engine import LIGHTEST, SmoothFit, SmoothProblem
-from sparsenam.smooth.pairs import MOST_MEGABYTES, PairFit, fit_pairs, least_megabytes, stepped
+from sparsenam.smooth.pairs import PairFit, fit_pairs, stepped
 from sparsenam.tables.encoder import ColumnName, TableEncoder, column_index
 from sparsenam.tables.sample import PreparedSample
 
@@ -38,8 +37,8 @@ SCREEN_LEVEL = 0.05  # of the screen, over all pairs tested
 CANDIDATES = 32  # pairs that the path starts with: those that explain most of the residuals
 ALL_PAIRS = 20_000  # up to which all are tested; beyond, those that hold a kept column
 MOST_ASKED = 100  # pairs that may be named
-# folds and most rows in which pairs must predict no worse than curves: without, savings_of_families loses 34 %
-TRIED_FOLDS, MOST_TRIED_ROWS = 3, 5000
+# folds, of large tables one, in which pairs must predict no worse than curves: without, savings_of_families loses 34 %
+TRIED_FOLDS, MOST_TRIED_CELLS = 3, 100_000
 
 
 def check_pairs(pairs: Pairs, heredity: Heredity) -> None:
@@ -89,19 +88,8 @@ def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -
         first, second = (terms[column] for column in columns)
         if (first, second) in found or (second, first) in found:
             raise InputError(describe("pairs", "each pair once", f"{[one, other]} twice", "name it once"))
-        size = pair_megabytes((first, second), prepared)
-        if size > MOST_MEGABYTES:
-            got = f"{one!r} with {other!r}, whose levels would take {size:,.0f} megabytes"
-            expected = f"pairs that take at most {MOST_MEGABYTES:.0f} megabytes"
-            raise InputError(describe("pairs", expected, got, "join rare levels, or leave the pair out"))
         found.append((first, second))
     return found
-
-
-def pair_megabytes(pair: tuple[int, int], prepared: PreparedSample) -> float:
-    """Return the memory that the fit of a pair takes at least."""
-    (one, other), x, levels = pair, prepared.x, prepared.levels
-    return least_megabytes((x[one], x[other]), (bool(levels[one]), bool(levels[other])))
 
 
 def value_terms(encoder: TableEncoder, prepared: PreparedSample) -> dict[int, int]:
@@ -154,9 +142,9 @@ def add_pairs(
     chosen = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found)
     indices = np.union1d(choice.support[kept], np.array(found, dtype=np.intp).ravel())
     fitter = pair_fitter(mains, chosen, smooth.take(kept), plan.strategy.shapes)
-    is_small = len(scores) <= MOST_TRIED_ROWS and choice.support.size <= MOST_REFITTED
-    if not plan.settings.names_pairs and problem.solves_in_batches and is_small:
-        folds, alone = splits(problem).splits[:TRIED_FOLDS], (plan.strategy.fitter(choice), choice.support)
+    if not plan.settings.names_pairs and problem.solves_in_batches:
+        count = TRIED_FOLDS if len(scores) * max(indices.size, 1) <= MOST_TRIED_CELLS else 1
+        folds, alone = splits(problem).splits[:count], (plan.strategy.fitter(choice), choice.support)
         both, without = (_held_out(problem, choice, each, folds, context) for each in ((fitter, indices), alone))
         if both > without:
             return fitted
@@ -213,7 +201,7 @@ def find_pairs(
         outputs=float(task.free_outputs),
         dispersion=1.0 if family.dispersion == "fixed" else None,
     )
-    candidates = _without_large(screened.passing(SCREEN_LEVEL), prepared)[:CANDIDATES]
+    candidates = screened.passing(SCREEN_LEVEL)[:CANDIDATES]
     if not len(candidates):
         return []
     weights = prepared.weights * np.mean(replace(task, target=expected).curvatures(scores), axis=0)
@@ -226,20 +214,6 @@ def find_pairs(
     pairs = PairTask(prepared.x, prepared.levels, candidates, response, weights, null_loss, least, len(tested))
     taken = choose_pairs(pairs, among(plan.splits, rows), plan.rule, most, context)
     return [(int(candidates[index, 0]), int(candidates[index, 1])) for index in taken]
-
-
-def _without_large(candidates: NDArray[np.intp], prepared: PreparedSample) -> NDArray[np.intp]:
-    """Return the pairs (pairs, 2) whose fit has room in memory; warn of the others."""
-    sizes = [pair_megabytes((int(one), int(other)), prepared) for one, other in candidates]
-    large = np.array(sizes) > MOST_MEGABYTES
-    if large.any():
-        names = ", ".join(" × ".join(prepared.names[int(term)] for term in pair) for pair in candidates[large])
-        message = (
-            f"pairs: {names} left out, although the test found a joint effect: the fit of so many levels would take"
-            f" more than {MOST_MEGABYTES:.0f} megabytes; join rare levels to have it fitted"
-        )
-        warnings.warn(message, LargePairWarning, stacklevel=8)
-    return candidates[~large]
 
 
 def _pairs_to_test(terms: Sequence[int], kept: set[int], heredity: Heredity) -> NDArray[np.intp]:

@@ -261,14 +261,9 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     if choice is not None and plan.finds_pairs:
         clock.part = "the choice of pairs"
         chosen = add_pairs(encoder, problem, choice, mains, plan, splits, context)
-    while True:
-        fitted = chosen if rows.table is None else on_all_rows(rows.table, encoder, rows.sample, chosen, context)
-        posterior = posterior_of(fitted.smooth)
-        residuals, explained = residuals_of(encoder, rows.sample, problem, choice, mains, fitted, posterior, context)
-        worth = None if explained is None else explained.by_pairs
-        if worth is None or worth >= 0.0 or plan.settings.names_pairs:
-            break
-        chosen = mains  # left-out rows are predicted better without the pairs that were found
+    fitted = chosen if rows.table is None else on_all_rows(rows.table, encoder, rows.sample, chosen, context)
+    posterior = posterior_of(fitted.smooth)
+    residuals, explained = residuals_of(encoder, rows.sample, problem, choice, mains, fitted, posterior, context)
     bands = bands_of(fitted, posterior, context)
     finished = problem.finish(fitted)
     response = respond if isinstance(respond, Response) else respond(problem, finished.model)

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length
 
 from sparsenam.context import Context, thread_count
+from sparsenam.convex.problem import ConvexPoint
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.families import CustomLoss, Family, as_family
 from sparsenam.fit.all_rows import LargeTable
@@ -368,7 +369,10 @@ def choose(problem: FamilyProblem, plan: Plan, splits: Splitter, context: Contex
     else:  # nothing is penalised: any alpha gives the same
         require_no_path_settings(plan.settings, "no column is penalised, so all are kept")
         how = 0.0
-    choice = problem.choose(convex_task(problem, plan, context), how, strategy.tol, strategy.quick, context)
+    task = convex_task(problem, plan, context)
+    if how == 0.0 and not strategy.least_shrinkage:  # all terms are kept, and the fit that follows has no penalty
+        return Choice(task, 0.0, ConvexPoint.whole(task.design), None, np.arange(prepared.terms.size))
+    choice = problem.choose(task, how, strategy, context)
     if context.clock.elapsed() > CHOOSING * context.clock.seconds:
         outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
         message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."

@@ -107,12 +107,15 @@ class FamilyProblem:
         return replace(self, prepared=self.prepared.take(indices))
 
     def choose(
-        self, task: ConvexTask, how: float | CrossValidation, tol: float, quick: Fitter, context: Context
+        self, task: ConvexTask, how: float | CrossValidation, strategy: Strategy, context: Context
     ) -> Choice:
         """Solve the convex problem at an alpha, or at the one that cross-validation chooses."""
         if isinstance(how, CrossValidation):
-            return choose_by_cross_validation(task, how, self.refit(quick, context), context, tol)
-        return choose_at(task, how, context, tol)
+            curves, lines = self.refit(strategy.quick, context), None
+            if strategy.straight is not None:
+                lines = self.refit(strategy.straight, context)
+            return choose_by_cross_validation(task, how, (curves, lines), context, strategy.tol)
+        return choose_at(task, how, context, strategy.tol)
 
     def refit(self, quick: Fitter, context: Context) -> Callable[[Vector, Indices], Vector]:
         """Return the scores (rows, outputs) of the fit of some terms under other weights of the rows (rows,)."""
@@ -232,6 +235,8 @@ class Strategy:
         Returns how the chosen terms are fitted; given None, how all terms are.
     quick
         A fast fit of given terms, for choices that need one.
+    straight
+        The same with straight lines, where these are compared with curves.
     splits_levels
         Whether a category becomes a 0/1 term for each level, as sub-networks need.
     standardize
@@ -255,6 +260,7 @@ class Strategy:
     features: Callable[[PreparedSample, Context], RandomFeatures]
     fitter: Callable[[Choice | None], Fitter]
     quick: Fitter
+    straight: Fitter | None = None
     splits_levels: bool = False
     standardize: bool = True
     limits: bool = False
@@ -270,11 +276,12 @@ class Strategy:
 
 def smooth_strategy(shapes: Mapping[ColumnName, Shape]) -> Strategy:
     """Return the default: the convex problem chooses, and a fit with smoothness set by the data follows."""
-    smooth = smooth_fitter(shapes)
+    smooth, straight = smooth_fitter(shapes), smooth_fitter(shapes, lines=True)
     return Strategy(
         _ramps,
-        lambda choice: smooth,
+        lambda choice: straight if choice is not None and choice.lines else smooth,
         smooth,
+        straight,
         limits=True,
         shapes=shapes,
         takes_pairs=True,
@@ -376,8 +383,11 @@ def _terms_themselves(prepared: PreparedSample, context: Context) -> RandomFeatu
     return FrozenFeatures(prepared.x, bank, np.zeros((prepared.terms.size, bank.size)))
 
 
-def smooth_fitter(shapes: Mapping[ColumnName, Shape] | None = None) -> Fitter:
-    """Return the fit by ramps: smoothness and knots chosen by the data, and the shapes that are asked of columns."""
+def smooth_fitter(shapes: Mapping[ColumnName, Shape] | None = None, *, lines: bool = False) -> Fitter:
+    """Return the fit by ramps: smoothness and knots chosen by the data, and the shapes that are asked of columns.
+
+    With ``lines`` numbers have straight lines instead of curves.
+    """
 
     def fit(problem: FamilyProblem, context: Context) -> Fitted:
         prepared = problem.prepared
@@ -388,6 +398,7 @@ def smooth_fitter(shapes: Mapping[ColumnName, Shape] | None = None) -> Fitter:
             problem.family,
             levels=prepared.levels,
             shapes=shaped_terms(shapes, problem) if shapes else None,
+            lines=lines,
             context=context,
         )
         evidence = SmoothEvidence(problem, smooth, np.arange(prepared.terms.size))

@@ -106,7 +106,8 @@ def purified(pair: PairFunction, weights: Matrix) -> Purified:
     rows, columns = np.zeros((shape[0], shape[2])), np.zeros((shape[1], shape[2]))
     used, crossed = weights.sum(axis=1) > 0, weights.sum(axis=0) > 0
     mass = weights[np.ix_(used, crossed)]
-    sums = mass[:, :, None] * pair.values[np.ix_(used, crossed)]
+    sums = pair.values[np.ix_(used, crossed)]
+    sums *= mass[:, :, None]
     of_rows, of_columns = mass.sum(axis=1), mass.sum(axis=0)
     shares = mass.T / of_rows
     system = np.diag(of_columns) - shares @ mass
@@ -121,7 +122,9 @@ def purified(pair: PairFunction, weights: Matrix) -> Purified:
     rows[used], columns[crossed] = across, found
     _fill(rows, used, pair.knots[0])
     _fill(columns, crossed, pair.knots[1])
-    rest = pair.values - rows[:, None, :] - columns[None, :, :] - constant
+    rest = pair.values - rows[:, None, :]
+    rest -= columns
+    rest -= constant
     if not used[-1]:  # cells that were never absent in training add nothing where they are
         rest[-1] = 0.0
     if not crossed[-1]:

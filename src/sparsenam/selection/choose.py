@@ -44,10 +44,9 @@ FARTHER, MORE = 1.5, 6.0  # times and plus so many groups as the best point's fo
 WORSE = 3  # points in a row that are clearly worse than the best before it stops
 HALF = 0.5  # share of the folds below which a kept column is not their choice
 MEAN_LOSS_ROUNDING = 1e-12  # of the largest mean loss
-# make constants: LARGEST_DESIGN halved +1.7 %, doubled +0 % loss
-LARGEST_DESIGN = 2000  # columns of all groups up to which the fit on all of them is judged too
 # make constants: MOST_CELLS halved +1.6 %, doubled -0 % loss
-MOST_CELLS, MOST_REFITTED = 15_000, 100  # rows times groups, and groups, up to which finalists are fitted in the folds
+MOST_CELLS = 15_000  # rows times groups up to which finalists are fitted in the folds
+MOST_WIDE = 3e8  # rows squared times groups up to which they are where groups outnumber rows
 # make constants: BETWEEN halved +0.05 %, doubled +0.05 % loss
 BETWEEN = 4  # finalists between the support that the path proposes and all groups, where all are better
 # share of loss and gain that a dropped column may cost, and rows below which that is noise (growth_of_countries +25 %)
@@ -144,7 +143,7 @@ class ValidatedPath:
 
     The groups are those of the point at ``place``, unless groups were dropped from them or all groups were taken, with
     an alpha of 0. ``optimism`` is the held-out loss of folds that choose anew over that of folds that keep what all
-    rows chose, at least 1.
+    rows chose, at least 1. ``lines`` says that straight lines were chosen.
     """
 
     task: ConvexTask
@@ -156,6 +155,7 @@ class ValidatedPath:
     evidence: Evidence
     in_time: bool = True
     optimism: float = 1.0
+    lines: bool = False
 
     @property
     def point(self) -> ConvexPoint:
@@ -173,7 +173,8 @@ class Choice:
     """The convex solution at the chosen alpha, and ``support``, the kept terms as indices among the prepared ones.
 
     ``validated`` is there when alpha was chosen by cross-validation, ``certificate`` unless one was refused, with a
-    warning. ``start`` are scores (rows,) from which a fit of the support may start.
+    warning. ``start`` are scores (rows,) from which a fit of the support may start. ``lines`` says that the terms are
+    to be straight.
     """
 
     task: ConvexTask
@@ -183,6 +184,7 @@ class Choice:
     support: Indices
     validated: ValidatedPath | None = None
     start: Vector | None = None
+    lines: bool = False
 
     @property
     def is_complete(self) -> bool:
@@ -329,31 +331,32 @@ def choose_at(task: ConvexTask, alpha: float, context: Context, tol: float) -> C
 
 
 def choose_by_cross_validation(
-    task: ConvexTask, plan: CrossValidation, refit: Refit, context: Context, tol: float
+    task: ConvexTask, plan: CrossValidation, refits: Refits, context: Context, tol: float
 ) -> Choice:
     """Return the certified solution at the alpha that cross-validation chooses."""
-    validated = cross_validate(task, plan, lambda given: FamilyLoss.of(given, plan.splits), refit, context)
+    validated = cross_validate(task, plan, lambda given: FamilyLoss.of(given, plan.splits), refits, context)
     task, alpha, certificate = validated.task, validated.alpha, None
     point = replace(validated.point, alpha=alpha)
     # where all columns are kept nothing is left to prove; and without time what the walk has found must do
     if alpha > 0.0 and (validated.in_time or not context.clock.passed()):
         point, certificate = task.solve(alpha, tol)
-    return Choice(task, alpha, point, certificate, task.terms(validated.kept), validated)
+    return Choice(task, alpha, point, certificate, task.terms(validated.kept), validated, lines=validated.lines)
 
 
 def cross_validate(
     task: ConvexTask,
     plan: CrossValidation,
     loss_for: Callable[[ConvexTask], HeldOutLoss],
-    refit: Refit | None,
+    refits: Refits | None,
     context: Context,
 ) -> ValidatedPath:
     """Walk down the path and compare the fits of a few supports; points are solved to the path's tolerance only."""
-    return with_first_fit(task, lambda penalised: _walk(penalised, plan, loss_for(penalised), refit, context))
+    return with_first_fit(task, lambda penalised: _walk(penalised, plan, loss_for(penalised), refits, context))
 
 
 Chosen = TypeVar("Chosen", Choice, ValidatedPath)
 Refit = Callable[[Vector, Indices], Vector]  # weights (rows,) and terms to the scores (rows, outputs) of their fit
+Refits = tuple[Refit, Refit | None]  # by curves, and by straight lines where these can be compared
 
 
 def with_first_fit(task: ConvexTask, run: Callable[[ConvexTask], Chosen]) -> Chosen:
@@ -370,7 +373,7 @@ def with_first_fit(task: ConvexTask, run: Callable[[ConvexTask], Chosen]) -> Cho
 
 
 def _walk(
-    task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, refit: Refit | None, context: Context
+    task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, refits: Refits | None, context: Context
 ) -> ValidatedPath:
     """Walk with all folds at once until the held-out loss has clearly turned, and compare the fits of a few supports.
 
@@ -396,12 +399,12 @@ def _walk(
     if plan.least_shrinkage:
         kept = walk.points[place].supports[0]
         place = max(index for index, point in enumerate(walk.points) if np.array_equal(point.supports[0], kept))
-    finals = Finals(walk, plan, refit)
+    finals = Finals(walk, plan, refits)
     chosen = finals.add_point(place)
     if in_time and not plan.least_shrinkage:
         chosen = finals.chosen_after(chosen, goes_on)
     optimism = optimism_of(judge, walk.points[chosen.place].supports[0], walk.losses[chosen.place])
-    found = chosen.supports[0], chosen.alpha, finals.evidence(chosen), in_time, optimism
+    found = chosen.supports[0], chosen.alpha, finals.evidence(chosen), in_time, optimism, chosen.lines
     return ValidatedPath(task, tuple(walk.points), walk.curve, chosen.place, *found)
 
 
@@ -437,12 +440,16 @@ class Walk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finalist:
-    """A support in all rows and in each fold, the point of the path it comes from, and its held-out losses (rows,)."""
+    """A support in all rows and in each fold, the point of the path it comes from, and its held-out losses (rows,).
+
+    ``lines`` says that its terms are straight.
+    """
 
     place: int
     supports: tuple[Indices, ...]
     alpha: float
     losses: Vector
+    lines: bool = False
 
 
 class Finals:
@@ -451,12 +458,14 @@ class Finals:
     Where these fits would take long, the judge of the path stands for them. ``all`` is the fit of all groups.
     """
 
-    def __init__(self, walk: Walk, plan: CrossValidation, refit: Refit | None) -> None:
+    def __init__(self, walk: Walk, plan: CrossValidation, refits: Refits | None) -> None:
         self.walk, self.plan = walk, plan
         self.task, self.judge, design = walk.task, walk.judge, walk.task.design
-        is_small = design.n_rows * design.n_groups <= MOST_CELLS and design.n_groups <= MOST_REFITTED
-        self._refit = refit if is_small and not plan.least_shrinkage else None
-        self._scores = dict[tuple[int, bytes], Vector]()
+        rows, groups = design.n_rows, design.n_groups
+        is_small = rows * groups <= MOST_CELLS or (rows < groups and rows**2 * groups <= MOST_WIDE)
+        self._refits = refits if is_small and not plan.least_shrinkage else None
+        self._takes_all = self._refits is not None or groups * design.width <= rows
+        self._scores = dict[tuple[int, bytes, bool], Vector]()
         self.found, self.all = list[Finalist](), None
         self.empty = self.add_point(0)
 
@@ -465,28 +474,38 @@ class Finals:
         point = self.walk.points[place]
         return self.add(place, point.supports, point.alpha, self.walk.losses[place])
 
-    def add(self, place: int, supports: tuple[Indices, ...], alpha: float, judged: Vector | None = None) -> Finalist:
+    def add(
+        self,
+        place: int,
+        supports: tuple[Indices, ...],
+        alpha: float,
+        judged: Vector | None = None,
+        *,
+        lines: bool = False,
+    ) -> Finalist:
         """Return a support as a finalist; ``judged`` are its losses by the judge, if they are known."""
-        if self._refit is not None and any(each.size for each in supports):
-            scores = [self._fitted(self._refit, fold, groups) for fold, groups in enumerate(supports[1:])]
+        if self._refits is not None and any(each.size for each in supports):
+            scores = [self._fitted(fold, groups, lines) for fold, groups in enumerate(supports[1:])]
             losses = self.judge.loss.mean(scores, [test for _, test in self.plan.splits])
         else:
             losses = self.judge.losses(supports) if judged is None else judged
-        self.found.append(Finalist(place, supports, alpha, losses))
+        self.found.append(Finalist(place, supports, alpha, losses, lines))
         return self.found[-1]
 
-    def _fitted(self, refit: Refit, fold: int, groups: Indices) -> Vector:
+    def _fitted(self, fold: int, groups: Indices, lines: bool) -> Vector:
         """Return the scores of a fold's test rows under the fit of its training rows."""
-        key, (train, test) = (fold, groups.tobytes()), self.plan.splits[fold]
+        assert self._refits is not None
+        key, (train, test), refit = (fold, groups.tobytes(), lines), self.plan.splits[fold], self._refits[lines]
         if key not in self._scores:
+            assert refit is not None
             weights = np.zeros(self.task.design.n_rows)
             weights[train] = self.task.prepared.weights[train]
             self._scores[key] = refit(weights, self.task.terms(groups))[test]
         return self._scores[key]
 
-    def best(self) -> Finalist:
-        """Return the finalist that the rule takes."""
-        found = sorted(self.found, key=lambda each: each.supports[0].size)
+    def best(self, among: Sequence[Finalist] | None = None) -> Finalist:
+        """Return the finalist that the rule takes, among some or all."""
+        found = sorted(self.found if among is None else among, key=lambda each: each.supports[0].size)
         places, losses = np.arange(len(found)), np.array([each.losses for each in found])
         supports = tuple(self.task.columns(each.supports[0]) for each in found)
         n_columns, weights = len(self.task.column_names), self.judge.loss.weights
@@ -502,7 +521,7 @@ class Finals:
         best = walk.curve.choose("best")
         if best != proposed.place:
             self.add_point(best)
-        if design.n_groups * design.width <= LARGEST_DESIGN and not self.task.adapted:
+        if self._takes_all and not self.task.adapted:
             every = (np.arange(design.n_groups),) * self.judge.problem.n_batches
             self.all = self.add(len(walk.points) - 1, every, 0.0)
         chosen = self.best()
@@ -513,7 +532,17 @@ class Finals:
             for place in np.unique(np.rint(np.linspace(0, later.size - 1, min(BETWEEN, later.size))).astype(np.intp)):
                 self.add_point(int(later[place]))
             chosen = self.best()
-        return self._without_needless(chosen) if design.n_rows >= ENOUGH_ROWS else chosen
+        return self._straightened(self._without_needless(chosen) if design.n_rows >= ENOUGH_ROWS else chosen)
+
+    def _straightened(self, chosen: Finalist) -> Finalist:
+        """Return straight lines where these predict better for certain: few rows, or wild ones, make curves go astray."""
+        if self._refits is None or self._refits[1] is None:
+            return chosen
+        wanted = [chosen, *([] if self.all is None else [self.all])]
+        lines = [self.add(each.place, each.supports, each.alpha, lines=True) for each in wanted if each is not self.empty]
+        straight = self.best([self.empty, *lines])
+        better, error = self._mean(chosen.losses - straight.losses)
+        return straight if better > error else chosen
 
     def _without_needless(self, chosen: Finalist) -> Finalist:
         """Drop groups that others express, one by one, while held-out rows cannot tell the fit from what was chosen.

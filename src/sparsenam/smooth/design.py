@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, lapack
+from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 from scipy.sparse.linalg import SuperLU
 
 from sparsenam.convex.design import Array
@@ -184,12 +184,14 @@ class Layout:
 class WeightedGram:
     """ZᵀWZ once the intercept is eliminated, (columns, columns), and what elimination needs.
 
-    ``means`` (columns,) are the means of the columns under the weights W, ``total`` the sum of the weights.
+    ``means`` (columns,) are the means of the columns under the weights W, ``total`` the sum of the weights. ``root``
+    (columns, rows), if it was asked for, is R with RRᵀ the matrix.
     """
 
     matrix: Matrix
     means: Vector
     total: float
+    root: Matrix | None = None
 
 
 class RampBasis:
@@ -226,11 +228,8 @@ class RampBasis:
     def gram(self, knot_gram: Matrix, at_knots: Vector, total: float) -> WeightedGram:
         """Return the products of columns from HᵀWH (knots, knots), HᵀW1 (knots,) and the sum of the weights."""
         means = self.to_ramps(at_knots[:, None])[:, 0] / total
-        matrix = np.empty((self.layout.size, self.layout.size))
-        for columns, knots in zip(self.layout.slices, self.knots, strict=True):  # no copies of the whole
-            part = self.to_ramps(knot_gram[knots].T).T
-            matrix[columns] = _beyond(part) - np.outer(self.means[columns], part.sum(axis=0))
-            matrix[columns] -= np.outer(total * means[columns], means)
+        matrix = self.to_ramps(self.to_ramps(knot_gram).T)
+        matrix -= np.outer(total * means, means)
         return WeightedGram(matrix, means, total)
 
 
@@ -250,9 +249,19 @@ class RampDesign(RampBasis):
         return self.to_ramps(self.placed.sums(values))
 
     def weighted_gram(self, weights: Vector) -> WeightedGram:
-        """Return the sums of products of columns under weights of shape (rows,)."""
+        """Return the sums of products of columns under weights of shape (rows,); with R where columns outnumber rows."""
+        if self.placed.n_rows < self.layout.size:
+            total = float(weights.sum())
+            means = self._columns @ weights / total
+            root = (self._columns - means[:, None]) * np.sqrt(weights)
+            return WeightedGram(np.asarray(root @ root.T), means, total, root)
         at_knots = self.placed.sums(weights[:, None])[:, 0]
         return self.gram(self.placed.gram(weights), at_knots, float(weights.sum()))
+
+    @cached_property
+    def _columns(self) -> Matrix:
+        """Zᵀ, shape (columns, rows)."""
+        return self.to_ramps(self.placed.dense())
 
 
 def _beyond(sums: Matrix) -> Matrix:
@@ -307,18 +316,51 @@ class Posterior:
 
     @cached_property
     def spread(self) -> Spread:
-        """What V says of each term: its block on the diagonal is made of columns of L⁻¹ squared."""
-        inverse = lapack.dtrtri(self.factor, lower=1)[0] if self.factor.size else self.factor
-        blocks, freedom, traces = list[Matrix](), list[float](), list[Vector]()
-        for term, (columns, precision) in enumerate(zip(self.layout.slices, self.precisions, strict=True)):
-            part = np.tril(inverse[columns.start :, columns]) * self.scales[columns]
-            blocks.append(part.T @ part)
+        """What V says of each term."""
+        blocks, freedom, traces = self.blocks(), list[float](), list[Vector]()
+        for term, (block, precision) in enumerate(zip(blocks, self.precisions, strict=True)):
             size, strength = len(precision), self.strengths[term]
-            freedom.append(float(np.clip(size - np.sum(blocks[-1] * precision), 0.0, size)))
+            freedom.append(float(np.clip(size - np.sum(block * precision), 0.0, size)))
             jumps = self.layout.jumping[term]
             traces.append(1.0 / strength if jumps else prior_traces(precision, strength, self.layout.roughness[term]))
         sizes = np.array([len(precision) for precision in self.precisions], dtype=np.float64)
         return Spread(tuple(blocks), np.array(freedom), tuple(traces), sizes)
+
+    def blocks(self) -> list[Matrix]:
+        """Return the block of V of each term (m_j, m_j): it is made of columns of L⁻¹ squared."""
+        inverse = lapack.dtrtri(self.factor, lower=1)[0] if self.factor.size else self.factor
+        parts = [np.tril(inverse[each.start :, each]) * self.scales[each] for each in self.layout.slices]
+        return [part.T @ part for part in parts]
+
+
+class PosteriorOfRows(Posterior):
+    """The same through a matrix of rows, where columns outnumber them: given R (columns, rows) with RRᵀ = ZᵀWZ.
+
+    With P = LLᵀ, which goes by term, and A = L⁻¹R/√φ, V = L⁻ᵀ(I - A(I + AᵀA)⁻¹Aᵀ)L⁻¹ (Sherman, Morrison and Woodbury).
+    """
+
+    def __init__(self, layout: Layout, root: Matrix, strengths: Sequence[Vector], noise: float) -> None:
+        self.layout, self.strengths, self.precisions = layout, strengths, layout.precisions(strengths)
+        self._turns = [np.linalg.inv(np.linalg.cholesky(nearly(each))) for each in self.precisions]  # L⁻¹
+        over = layout.times(self._turns, root / np.sqrt(noise))
+        lower = np.linalg.cholesky(np.eye(over.shape[1]) + over.T @ over)
+        self._down: Matrix = solve_triangular(lower, over.T, lower=True, check_finite=False)
+
+    def solve(self, pull: Matrix) -> Matrix:
+        turned = self.layout.times(self._turns, pull)
+        turned -= self._down.T @ (self._down @ turned)
+        return self.layout.times([turn.T for turn in self._turns], turned)
+
+    def blocks(self) -> list[Matrix]:
+        parts = [self._down[:, each] for each in self.layout.slices]
+        return [
+            turn.T @ (np.eye(len(turn)) - part.T @ part) @ turn for turn, part in zip(self._turns, parts, strict=True)
+        ]
+
+
+def nearly(precision: Matrix) -> Matrix:
+    """Return a precision that is positive definite in spite of rounding."""
+    return precision + 1e-14 * np.trace(precision) / len(precision) * np.eye(len(precision))
 
 
 def solved_by_output(factors: Sequence[Posterior] | Sequence[SuperLU[np.float64]], pull: Matrix) -> Matrix:
@@ -394,6 +436,5 @@ def prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix
     size = precision.shape[0]
     if len(matrices) == 1 or not size:
         return size / strengths
-    safe = precision + 1e-14 * np.trace(precision) / size * np.eye(size)
-    prior = np.asarray(np.linalg.inv(safe), dtype=np.float64)
+    prior = np.asarray(np.linalg.inv(nearly(precision)), dtype=np.float64)
     return np.array([np.sum(prior * matrix) for matrix in matrices])

@@ -26,6 +26,7 @@ from sparsenam.smooth.constraints import Cone, Shape, shape_function
 from sparsenam.smooth.design import (
     Layout,
     Posterior,
+    PosteriorOfRows,
     RampBasis,
     Spread,
     WeightedGram,
@@ -309,7 +310,13 @@ class SecondOrder:
     @cached_property
     def posteriors(self) -> list[Posterior]:
         """The curvature of data and prior factorised; not asked for where inequalities leave β a part of its space."""
-        return [Posterior(self.layout, gram.matrix, self.strengths, self.noise) for gram in self.grams]
+        known = self.strengths, self.noise
+        return [
+            Posterior(self.layout, gram.matrix, *known)
+            if gram.root is None
+            else PosteriorOfRows(self.layout, gram.root, *known)
+            for gram in self.grams
+        ]
 
     def solve(self, pull: Matrix, lift: Vector) -> tuple[Matrix, Vector]:
         """Return the solution of [ZᵀWZ/φ + P, ZᵀW1/φ; 1ᵀWZ/φ, 1ᵀW1/φ] with right-hand sides (columns, r) and (r,)."""

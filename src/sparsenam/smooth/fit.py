@@ -45,6 +45,7 @@ def smooth_fit(
     *,
     levels: NDArray[np.bool_] | None = None,
     shapes: Mapping[int, Shape] | None = None,
+    lines: bool = False,
     context: Context,
 ) -> SmoothFit:
     """Return the additive fit on all the terms of x, smoothness and knots chosen by the data.
@@ -61,6 +62,8 @@ def smooth_fit(
         Marks the terms that are codes of unordered levels, shape (terms,).
     shapes
         What is asked of terms, by index.
+    lines
+        Whether numbers of which nothing is asked have straight lines, each shrunk by restricted likelihood.
     context
         Once its clock leaves no time for another step, the fit reached so far is returned; a round with more knots
         begins only where there is time for all of it. Each step is reported.
@@ -74,6 +77,8 @@ def smooth_fit(
     asked: Mapping[int, Shape] = {} if shapes is None else shapes
     unordered = np.zeros(x.shape[0], dtype=np.bool_) if levels is None else levels
     most = most_ramps(task, unordered, asked)
+    if lines:
+        most[~unordered & ~np.isin(np.arange(len(x)), list(asked))] = 1
     first = max(1, min(FIRST_RAMPS, COLUMNS // x.shape[0]))
     counts = np.where(unordered, most, np.minimum(first, most))
     stepped = [term for term, shape in asked.items() if shape.form == "steps"]

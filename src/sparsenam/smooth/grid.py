@@ -3,12 +3,17 @@
 A row touches four nodes, so that all sums are sparse and so is the factor of the posterior's precision. The prior
 precision is P = λ₁ A⊗I + λ₂ I⊗B + λ₃ I: differences between neighbours along either axis, and the size of the values.
 Traces of P⁻¹ come from the eigenvalues of A and B, traces of the posterior's covariance from random probes.
+
+Levels without order have no neighbours, so an axis of levels has no matrix of its own. A category and a number are then
+one smooth curve for each level, its size held back: a factor smooth interaction (Wood, Generalized Additive Models,
+2017, section 7.7). Two categories are a random effect for each cell. What levels have in common the main effects hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +43,9 @@ LEAST_SIZE = 1e-4
 STIFF = 1e4
 ORDERINGS = 20  # solutions until their set is stable, at most: 4 or 5 are usual, 9 the most on these tables
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
+NODES_AT_ONCE = 2**16  # of which all draws are held together: 50 megabytes; two categories may have more
 
+Item = TypeVar("Item")
 Sparse = csr_array[np.float64] | csc_array[np.float64]
 
 
@@ -82,11 +89,8 @@ class GridAxis:
         return self.knots.size + 1
 
     def differences(self) -> Matrix:
-        """Return what roughness is the sum of squares of: slopes between neighbours, or levels about their mean."""
-        if self.is_unordered:
-            found = np.eye(self.knots.size) - 1.0 / self.knots.size
-        else:
-            found = np.sqrt(roughness(Ramps(self.knots))[0]) @ np.diff(np.eye(self.knots.size), axis=0)
+        """Return what roughness is the sum of squares of: slopes between neighbours."""
+        found = np.sqrt(roughness(Ramps(self.knots))[0]) @ np.diff(np.eye(self.knots.size), axis=0)
         return np.pad(found, ((0, 0), (0, 1)))
 
     def rises(self) -> Matrix:
@@ -108,25 +112,29 @@ def output_means(values: Matrix, weights: Matrix) -> Vector:
 
 
 class GridBlock:
-    """One pair in a fit: values at the nodes, shape (nodes, outputs), and the strengths λ (3,).
+    """One pair in a fit: values at its nodes, shape (nodes, outputs), and one strength λ for each matrix of its prior.
 
+    ``nodes`` are those of the grid, of two categories only those that hold rows: no other node hangs on them.
     ``fitted`` (rows, outputs) is the effect, of mean 0 over the rows' weights; ``freedom`` its degrees of freedom.
     """
 
     def __init__(
         self, axes: tuple[GridAxis, GridAxis], x: tuple[Vector, Vector], outputs: int, generator: np.random.Generator
     ) -> None:
-        self.axes = axes
-        self.shape = (axes[0].size, axes[1].size)
+        self.axes, self.shape = axes, (axes[0].size, axes[1].size)
+        self._ordered = [side for side, axis in enumerate(axes) if not axis.is_unordered]
         self.design = hats(axes, x)
+        nodes = np.arange(self.shape[0] * self.shape[1])
+        self.nodes = nodes if self._ordered else np.unique(self.design.indices)
+        self._others = np.setdiff1d(nodes, self.nodes)
+        self.design = self.design[:, self.nodes] if self._others.size else self.design
         self._transposed = self.design.T.tocsr()
-        self._differences = [axis.differences() for axis in axes]
-        one, other, size = self._on_grid(*(np.abs(each.T @ each) for each in self._differences))
-        self._pattern = one + other + size
-        self._nodes = [np.divmod(each, self.shape[1]) for each in self._pattern.tocoo().coords]
-        down, across = (csr_array(axis.rises()) for axis in axes)
-        parts = kron(down, eye_array(self.shape[1])), kron(eye_array(self.shape[0]), across)
-        self._rises = csr_array(vstack(parts, format="csr"))
+        self._differences = [axes[side].differences() for side in self._ordered]
+        first, *others = self._on_grid([np.abs(each.T @ each) for each in self._differences])
+        self._pattern = sum(others, first)
+        self._places = [np.divmod(each, self.shape[1]) for each in self._pattern.tocoo().coords]
+        rises = [self._along(side, axis.rises()) for side, axis in enumerate(axes) if axis.sign]
+        self._rises = csr_array(vstack([csr_array((0, self.size)), *rises]))
         self._set_shares([np.ones(len(each)) for each in self._differences])
         self._probes = generator.choice(np.array([-1.0, 1.0]), size=(self.size, PROBES))
         self._solved = self._probes
@@ -135,48 +143,63 @@ class GridBlock:
         self.strengths: Vector | None = None
         self.freedom = 0.0
         self._tied = np.zeros((self._rises.shape[0], outputs), dtype=np.bool_)  # rises that are held at 0
-        self._traces = np.zeros(3)
+        self._traces = np.zeros(len(self._ordered) + 1)
         self._grams = CachedGrams(self._gram)
 
     @property
     def size(self) -> int:
         """Number of nodes."""
-        return self.shape[0] * self.shape[1]
+        return self.nodes.size
 
     def _set_shares(self, shares: Sequence[Vector]) -> None:
-        """Set the share of the strength that each difference along either axis has."""
+        """Set the share of the strength that each difference along the axes with order has."""
         self.shares = list(shares)
         self._forms = [each.T @ (share[:, None] * each) for each, share in zip(self._differences, shares, strict=True)]
         spectral = [np.linalg.eigh(form) for form in self._forms]
         self._spectra = [(np.maximum(values, 0.0), vectors) for values, vectors in spectral]
-        (row, column), (to_row, to_column) = self._nodes
-        same_row, same_column = row == to_row, column == to_column
-        one, other = self._forms
-        parts = [one[row, to_row] * same_column, other[column, to_column] * same_row, 1.0 * (same_row & same_column)]
-        self._entries = np.stack(parts)
+        start, end = self._places
+        same = [one == other for one, other in zip(start, end, strict=True)]
+        parts = [form[start[side], end[side]] * same[1 - side] for side, form in self._by_side(self._forms)]
+        self._entries = np.stack([*parts, 1.0 * (same[0] & same[1])])
 
-    def _variances(self, strengths: Vector) -> Matrix:
-        """Return the prior variances along the eigenvectors of both axes, shape of the grid."""
-        (one, _), (other, _) = self._spectra
-        return 1.0 / (strengths[0] * one[:, None] + strengths[1] * other + strengths[2])
+    def _by_side(self, parts: Sequence[Item]) -> list[tuple[int, Item]]:
+        """Return the axes with order, 0 or 1, each with its part."""
+        return list(zip(self._ordered, parts, strict=True))
 
-    def _on_grid(self, one: Matrix, other: Matrix) -> list[csc_array[np.float64]]:
-        """Return A⊗I, I⊗B and I for matrices A and B of the two axes."""
-        first = kron(csr_array(one), eye_array(self.shape[1]), format="csc")
-        second = kron(eye_array(self.shape[0]), csr_array(other), format="csc")
-        return [first, second, eye_array(self.size, format="csc")]
+    def _variances(self, strengths: Vector) -> NDArray[np.float64]:
+        """Return the prior variances along the eigenvectors of the axes with order, shape of the grid; or (nodes,)."""
+        total = np.zeros(self.shape if self._ordered else self.size)
+        for strength, (side, (values, _)) in zip(strengths, self._by_side(self._spectra), strict=False):
+            total += strength * (values if side else values[:, None])
+        return 1.0 / (total + strengths[-1])
+
+    def _on_grid(self, forms: Sequence[Matrix]) -> list[csc_array[np.float64]]:
+        """Return A⊗I and I⊗B for matrices A and B of the axes, those with order, and I."""
+        return [*(self._along(side, form) for side, form in self._by_side(forms)), eye_array(self.size, format="csc")]
+
+    def _along(self, side: int, form: Matrix) -> csc_array[np.float64]:
+        """Return the matrix of the grid for a matrix of one axis, which acts on each of its lines."""
+        parts = csr_array(form), eye_array(self.shape[1 - side])
+        return kron(*(parts[::-1] if side else parts), format="csc")
 
     @property
     def matrices(self) -> list[csc_array[np.float64]]:
         """The Sᵢ of the prior, each (nodes, nodes)."""
-        return self._on_grid(*self._forms)
+        return self._on_grid(self._forms)
 
     def _forms_of(self, values: Matrix, others: Matrix) -> Vector:
-        """Return Σ vᵀSᵢu over the columns v and u of two arrays (nodes, r), shape (3,)."""
-        one, other = (each.reshape(*self.shape, -1) for each in (values, others))
-        down = np.sum(one * np.tensordot(self._forms[0], other, 1))
-        across = np.sum(one * np.matmul(self._forms[1], other))
-        return np.array([down, across, np.sum(values * others)])
+        """Return Σ vᵀSᵢu over the columns v and u of two arrays (nodes, r), shape (matrices,)."""
+        found = list[float]()
+        for side, form in self._by_side(self._forms):
+            one, other = (each.reshape(*self.shape, -1) for each in (values, others))
+            found.append(float(np.sum(one * (np.matmul(form, other) if side else np.tensordot(form, other, 1)))))
+        return np.array([*found, np.sum(values * others)])
+
+    def spread_out(self, values: NDArray[np.float64], others: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
+        """Return values (nodes, …) in the shape of the grid; ``others`` are those of nodes that are not in the fit."""
+        found = np.empty((self.shape[0] * self.shape[1], *values.shape[1:]))
+        found[self.nodes], found[self._others] = values, others
+        return found.reshape(*self.shape, *values.shape[1:])
 
     @property
     def free(self) -> float:
@@ -185,23 +208,20 @@ class GridBlock:
 
     def mass(self, weights: Vector) -> Matrix:
         """Return the weight of the rows at each node, shape of the grid."""
-        return dot(self._transposed, weights).reshape(self.shape)
+        return self.spread_out(dot(self._transposed, weights))
 
     def function(self, weights: Vector) -> PairFunction:
         """Return the effect in units of the scaled terms; ``weights`` (rows,) are the reference."""
-        values = self.values.reshape(*self.shape, -1).copy()
-        return PairFunction((0, 1), (self.axes[0].knots, self.axes[1].knots), values, self.mass(weights))
+        return PairFunction((0, 1), self._knots, self.spread_out(self.values), self.mass(weights))
 
-    def split(self, values: Matrix, weights: Vector) -> Purified:
-        """Return values (nodes, k) as what either term explains alone and the rest, over rows with weights (rows,).
+    def split(self, values: NDArray[np.float64], mass: Matrix) -> Purified:
+        """Return values in the shape of the grid as what either term explains alone and the rest, by mass at the nodes.
 
         Where an axis has a sign the nodes' weights are products of both axes': what the term explains alone is then a
         mean of functions that have the sign. Under dependent terms it might not have it.
         """
-        pair = replace(self.function(weights), values=values.reshape(*self.shape, -1))
-        mass = pair.weights
         product: Matrix = mass.sum(axis=1, keepdims=True) * mass.sum(axis=0)
-        return purified(pair, product if self._rises.shape[0] else mass)
+        return purified(PairFunction((0, 1), self._knots, values, mass), product if self._rises.shape[0] else mass)
 
     @property
     def prior(self) -> csc_array[np.float64]:
@@ -220,12 +240,13 @@ class GridBlock:
         at = np.meshgrid(*(np.append(axis.knots, np.nan) for axis in self.axes), indexing="ij")
         self.values = other.function(weights).at(at[0].ravel(), at[1].ravel())
         shares = list[Vector]()
-        for axis, before, share in zip(self.axes, other.axes, other.shares, strict=True):
-            middles = 0.5 * (axis.knots[1:] + axis.knots[:-1])
-            interval = np.clip(np.searchsorted(before.knots, middles) - 1, 0, before.knots.size - 2)
-            shares.append(share if axis.is_unordered else share[interval])
+        for side, share in self._by_side(other.shares):
+            knots, before = self.axes[side].knots, other.axes[side].knots
+            interval = np.searchsorted(before, 0.5 * (knots[1:] + knots[:-1])) - 1
+            shares.append(share[np.clip(interval, 0, before.size - 2)])
         self._set_shares(shares)
-        self.strengths = other.strengths * np.array([1.0, 1.0, other.size / self.size])
+        self.strengths = other.strengths.copy()
+        self.strengths[-1] *= other.size / self.size
         self._centre(weights[None])
 
     def add(self, side: int, curve: FittedCurve, weights: Vector) -> None:
@@ -235,6 +256,10 @@ class GridBlock:
         self.values = (cube + np.expand_dims(values, 1 - side)).reshape(self.size, -1)
         self._centre(weights[None])
 
+    @property
+    def _knots(self) -> tuple[Vector, Vector]:
+        return self.axes[0].knots, self.axes[1].knots
+
     def _gram(self, weight: Vector) -> csc_array[np.float64]:
         return csc_array(self._transposed @ (self.design * weight[:, None]))
 
@@ -243,8 +268,8 @@ class GridBlock:
         grams = self._grams(weights)
         if self.strengths is None:
             information = float(np.mean([gram.trace() for gram in grams])) / noise
-            sizes = np.trace(self._forms[0]) * self.shape[1], np.trace(self._forms[1]) * self.shape[0], self.size
-            first = FIRST_PAIR_PRIOR * information / np.array(sizes, dtype=np.float64)
+            sizes = [np.trace(form) * self.shape[1 - side] for side, form in self._by_side(self._forms)]
+            first = FIRST_PAIR_PRIOR * information / np.array([*sizes, self.size], dtype=np.float64)
             self.strengths = np.clip(first, LOWEST, HIGHEST)
         prior = self.prior
         factors = [_factor(gram, noise, prior) for gram in grams]
@@ -287,12 +312,12 @@ class GridBlock:
     def learn(self, free: int) -> None:
         """Take a step of Fellner and Schall at the present values; ``free`` outputs are free to vary."""
         assert self.strengths is not None
-        before, ((one, _), (other, _)) = self.strengths, self._spectra
+        before = self.strengths
         variances, squares = self._variances(before), self._forms_of(self.values, self.values)
-        prior = np.array([one @ variances.sum(axis=1), variances.sum(axis=0) @ other, variances.sum()])  # tr(P⁻¹Sᵢ)
-        gained = prior - self._traces
+        along = [values @ variances.sum(axis=1 - side) for side, (values, _) in self._by_side(self._spectra)]
+        gained = np.array([*along, variances.sum()]) - self._traces  # tr(P⁻¹Sᵢ) less that of the posterior
         self.strengths = fellner_schall(before, gained, squares / free)
-        self.strengths[2] = max(self.strengths[2], LEAST_SIZE)
+        self.strengths[-1] = max(self.strengths[-1], LEAST_SIZE)
         self._share_out(before, variances, free)
 
     def _share_out(self, before: Vector, variances: Matrix, free: int) -> None:
@@ -303,18 +328,15 @@ class GridBlock:
         strengths ``before``.
         """
         assert self.strengths is not None
-        shares = list(self.shares)
-        cubes = [each.reshape(*self.shape, -1) for each in (self.values, self._probes, self._solved)]
-        for axis in (0, 1):
-            if self.axes[axis].is_unordered:
-                continue
-            differences, strength = self._differences[axis], float(self.strengths[axis])
-            value, probe, solved = (np.tensordot(differences, np.moveaxis(cube, axis, 0), 1) for cube in cubes)
-            energy = strength * np.sum(value**2, axis=(1, 2)) / free
-            prior = (differences @ self._spectra[axis][1]) ** 2 @ variances.sum(axis=1 - axis)
+        shares = list[Vector]()
+        for place, (side, differences) in enumerate(self._by_side(self._differences)):
+            cubes = [each.reshape(*self.shape, -1) for each in (self.values, self._probes, self._solved)]
+            value, probe, solved = (np.tensordot(differences, np.moveaxis(cube, side, 0), 1) for cube in cubes)
+            energy = float(self.strengths[place]) * np.sum(value**2, axis=(1, 2)) / free
+            prior = (differences @ self._spectra[place][1]) ** 2 @ variances.sum(axis=1 - side)
             gained = prior - np.sum(probe * solved, axis=(1, 2)) / PROBES
-            used = np.maximum(before[axis] * shares[axis] * gained, 0.0)
-            shares[axis] = (used + EVEN) / (energy + EVEN)
+            used = np.maximum(before[place] * self.shares[place] * gained, 0.0)
+            shares.append((used + EVEN) / (energy + EVEN))
         self._set_shares(shares)
 
     def spread(self, reference: Vector, weights: Matrix, noise: float, generator: np.random.Generator) -> PairSpread:
@@ -324,29 +346,41 @@ class GridBlock:
         ``reference`` (rows,) are the weights under which the pair is purified.
         """
         assert self.strengths is not None
-        roots = self._on_grid(*((vectors * np.sqrt(values)) @ vectors.T for values, vectors in self._spectra))
-        knots, parts = (self.axes[0].knots, self.axes[1].knots), list[tuple[NDArray[np.float64], ...]]()
+        roots = self._on_grid([(vectors * np.sqrt(values)) @ vectors.T for values, vectors in self._spectra])
+        mass, parts = self.mass(reference), list[list[NDArray[np.float64]]]()
         for gram, weight in zip(self._grams(weights), weights, strict=True):
             noisy = np.sqrt(weight / noise)[:, None] * generator.standard_normal((weight.size, POSTERIOR_DRAWS))
             drawn = dot(self._transposed, noisy)
             for strength, root in zip(self.strengths, roots, strict=True):
                 drawn += np.sqrt(strength) * dot(root, generator.standard_normal((self.size, POSTERIOR_DRAWS)))
-            values = _factor(gram, noise, self.prior).solve(drawn)
-            split = self.split(values, reference)
-            nodes, *margins = [
-                part.std(axis=-1, keepdims=True) for part in (split.pair.values, split.rows, split.columns)
-            ]
-            parts.append((nodes * self._between_nodes(split.pair.values, nodes, weight), *margins))
+            parts.append(self._deviations(_factor(gram, noise, self.prior).solve(drawn), mass, weight, generator))
         outputs = self.values.shape[1] if len(parts) == 1 else 1
         return PairSpread(
-            knots, *(np.repeat(np.concatenate(each, axis=-1), outputs, axis=-1) for each in zip(*parts, strict=True))
+            self._knots,
+            *(np.repeat(np.concatenate(each, axis=-1), outputs, axis=-1) for each in zip(*parts, strict=True)),
         )
+
+    def _deviations(
+        self, drawn: Matrix, mass: Matrix, weight: Vector, generator: np.random.Generator
+    ) -> list[NDArray[np.float64]]:
+        """Return the deviations of a pair and of its two margins, given draws (nodes, draws): some draws at a time."""
+        assert self.strengths is not None
+        number, found = min(-(-mass.size // NODES_AT_ONCE), POSTERIOR_DRAWS // 5), list[list[NDArray[np.float64]]]()
+        for some in np.array_split(drawn, number, axis=1):
+            others = generator.standard_normal((self._others.size, some.shape[1])) / np.sqrt(self.strengths[-1])
+            split = self.split(self.spread_out(some, others), mass)
+            of_some = split.pair.values, split.rows, split.columns
+            nodes, *margins = (each.std(axis=-1, keepdims=True, ddof=int(number > 1)) for each in of_some)
+            found.append([nodes * self._between_nodes(split.pair.values, nodes, weight), *margins])
+        return [np.sqrt(np.mean(np.square(each), axis=0)) for each in zip(*found, strict=True)]
 
     def _between_nodes(self, draws: NDArray[np.float64], deviations: NDArray[np.float64], weight: Vector) -> float:
         """Return by how much deviations between nodes are smaller than those of the nodes about them, over the rows.
 
-        Each of the four nodes varies on its own; what is read off between them is their mean.
+        Each of the four nodes varies on its own; what is read off between them is their mean. Levels are at nodes.
         """
+        if not self._ordered:
+            return 1.0
         of_rows = dot(self.design, draws.reshape(self.size, -1)).std(axis=1)
         read_off = dot(self.design, deviations.reshape(self.size, 1))[:, 0]
         read_squares = float(weight @ read_off**2)

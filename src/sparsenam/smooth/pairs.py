@@ -25,7 +25,6 @@ FIRST_INTERVALS, MOST_INTERVALS = 16, 256  # intervals along an axis
 # most nodes of one grid; those without rows are filled by their neighbours. California, split 0, three pairs: 0.169,
 # and 0.178 with one node a row
 NODES_A_ROW, MOST_NODES = 2.0, 2**16
-MOST_MEGABYTES = 200.0  # of the factor of one grid; two categories then have at most 4,082 combinations of levels
 # in each round, which starts from the strengths of the one before: named tables 0.5 % better with 8, half as long again
 SWEEPS = 6
 # sweeps in which the strengths of mains, near where they end, are updated once under squared loss: California takes
@@ -299,7 +298,7 @@ def fit_pairs(
     generator, intercept, noise = context.streams.generator("pair bands"), model.intercept, model.noise
     return PairFit(
         mains=SmoothFit.constant(intercept, noise) if model.mains is None else model.mains.fit(intercept, noise),
-        pairs=tuple(grid.split(grid.values, reference) for grid in grids),
+        pairs=tuple(grid.split(grid.spread_out(grid.values), grid.mass(reference)) for grid in grids),
         intercept=intercept,
         offset=np.sum([model.held, *(grid.fitted for grid in grids)], axis=0),
         spreads=tuple(grid.spread(reference, weights, noise, generator) for grid in grids),
@@ -343,27 +342,6 @@ def _criterion(task: SmoothProblem, fit: _Round, noise: float) -> float:
     return (fit.loss - least) / max(1.0 - fit.freedom / float(task.weights.sum()), 1e-6) ** 2
 
 
-def megabytes(nodes: tuple[int, int], unordered: tuple[bool, bool]) -> float:
-    """Return about how much memory the factor of a grid takes.
-
-    A level is the neighbour of all others. Hence the factor of two categories is full; that of one is made of blocks
-    that are, one for each node of the other axis. A number and its index take 12 bytes.
-    """
-    size = nodes[0] * nodes[1]
-    if all(unordered):
-        return 12e-6 * size**2
-    return 12e-6 * size * (2 * nodes[unordered.index(True)] if any(unordered) else min(nodes))
-
-
-def least_megabytes(x: tuple[Vector, Vector], unordered: tuple[bool, bool]) -> float:
-    """Return the memory that a pair of terms (rows,) takes at least: with all levels, and 3 nodes along a number."""
-    first, second = (
-        np.unique(cells[~np.isnan(cells)]).size if is_unordered else 3
-        for cells, is_unordered in zip(x, unordered, strict=True)
-    )
-    return megabytes((first, second), unordered)
-
-
 def _capped(task: SmoothProblem, pair: Pair, wanted: tuple[int, int], levels: NDArray[np.bool_]) -> tuple[int, int]:
     """Return intervals along either axis that the values and the rows allow."""
     found: list[int] = []
@@ -373,11 +351,10 @@ def _capped(task: SmoothProblem, pair: Pair, wanted: tuple[int, int], levels: ND
         values = distinct(cells[present], task.weights[present])[0].size - 1
         found.append(values if levels[term] else max(min(count, values, MOST_INTERVALS), 1))
     most = min(NODES_A_ROW * float(task.weights.sum()), MOST_NODES)
-    unordered = (bool(levels[pair[0]]), bool(levels[pair[1]]))
-    while True:
-        nodes = (found[0] + 1, found[1] + 1)
-        longer = 0 if (found[0] >= found[1] and not unordered[0]) or unordered[1] else 1
-        has_room = nodes[0] * nodes[1] <= most and megabytes(nodes, unordered) <= MOST_MEGABYTES
-        if has_room or found[longer] <= 2:
-            return found[0], found[1]
+    numbers = [side for side, term in enumerate(pair) if not levels[term]]
+    while numbers and (found[0] + 1) * (found[1] + 1) > most:
+        longer = max(numbers, key=found.__getitem__)
+        if found[longer] <= 2:
+            break
         found[longer] //= 2
+    return found[0], found[1]

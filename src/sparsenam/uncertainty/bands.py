@@ -385,12 +385,17 @@ def leverages(known: FitPosterior, rows: Indices, extra: float = 0.0) -> Matrix:
     found = np.zeros((rows.size, len(known.posteriors)))
     parts = zip(known.posteriors, known.grams, known.weights, strict=True)
     for output, (part, gram, weights) in enumerate(parts):
+        even = weights[rows] * (1.0 + extra) / gram.total
+        if gram.root is not None:
+            root = gram.root[:, rows]
+            found[:, output] = np.sum(root * part.solve(root), axis=0) / known.noise + even
+            continue
         lower = np.tril(lapack.dpotri(part.factor, lower=1)[0])
         covariance = (lower + np.tril(lower, -1).T) * np.outer(part.scales, part.scales)
         shift = covariance @ gram.means
         squares = _quadratic_form(known.design, covariance, rows) + float(gram.means @ shift)
         squares -= 2.0 * known.design.times(shift[:, None])[rows, 0]
-        found[:, output] = weights[rows] * (squares / known.noise + (1.0 + extra) / gram.total)
+        found[:, output] = weights[rows] * squares / known.noise + even
     return np.clip(found, 0.0, MOST_LEVERAGE)
 
 
