@@ -73,11 +73,7 @@ def read_shape(text: object, where: str) -> Shape:
             "'smooth' by itself, since every constrained curve is smooth too",
             "leave 'smooth' out",
         ),
-        (
-            bool(forms and bends),
-            "bends for curves alone, which lines and steps are not",
-            f"leave {''.join(forms)!r} or the bend out",
-        ),
+        (bool(forms and bends), "bends for curves alone, which lines and steps are not", "leave one of both out"),
     )
     for applies, expected, remedy in refusals:
         if applies:
