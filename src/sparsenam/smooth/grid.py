@@ -41,7 +41,7 @@ LEAST_SIZE = 1e-4
 # of a penalty on rises of the wrong sign, in mean diagonals: soft, two and steps (benchmarks/shapes.py pairs) are the
 # same to 0.5 % from 1e2 to 1e8
 STIFF = 1e4
-ORDERINGS = 20  # solutions until their set is stable, at most: 4 or 5 are usual, 9 the most on these tables
+ORDERINGS = 20  # solutions until their set is stable, at most: 4 or 5 are usual; with two such columns some never are
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
 NODES_AT_ONCE = 2**16  # of which all draws are held together: 50 megabytes; two categories may have more
 
