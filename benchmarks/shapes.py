@@ -1,8 +1,9 @@
 """Shapes that are asked for: violations, loss beside monotone boosting, steps beside curves, lines that are found.
 
 Usage: python benchmarks/shapes.py [PART …] [--tables N] [--seeds N] [--out FILE]
-with PART among violations, monotone, steps, lines (all by default). JSON is printed and, with --out, written: parts
-measured now replace those of the file. Losses are those of the true score on new rows: mean squares of its error.
+with PART among violations, monotone, pairs, steps, lines (all by default). JSON is printed and, with --out, written:
+parts measured now replace those of the file. Losses are those of the true score on new rows: mean squares of its error;
+in pairs the seconds of CPU follow.
 """
 
 import argparse
@@ -189,7 +190,38 @@ def lines(tables, seeds):
     return found
 
 
-PARTS = {"violations": violations, "monotone": monotone, "steps": steps, "lines": lines}
+def pairs(tables, seeds):
+    """Compare pairs in which the first column must rise with free pairs, with none, and with monotone boosting."""
+    truths = {
+        "soft": lambda x, z, w: np.log1p(np.exp(4.0 * (x - 1.5))) * z,
+        "two": lambda x, z, w: x * z + x * w,
+        "steps": lambda x, z, w: 2.0 * (x > 1.5) * (z > 0.5) + z,
+    }
+    found, named, rising = {}, [(0, 1), (0, 2)], {0: "increasing"}
+    for name, rows in ((name, rows) for name in truths for rows in (500, 4000)):
+        methods = {"monotone": (rising, named), "free": (None, named), "no pairs": (rising, 0), "boosting": None}
+        errors, seconds = {method: [] for method in methods}, dict.fromkeys(methods, 0.0)
+        for seed in range(seeds):
+            generator = np.random.default_rng(4000 + seed)
+            both = generator.uniform(size=(rows + NEW_ROWS, 3)) * [3.0, 1.0, 1.0]
+            truth = truths[name](*both.T)
+            y = truth[:rows] + 0.5 * generator.normal(size=rows)
+            for method, asked in methods.items():
+                model = boosting("gaussian", [1, 0, 0], seed)
+                if asked is not None:
+                    model = SNAMRegressor(shapes=asked[0], pairs=asked[1], random_state=seed)
+                started = time.process_time()
+                predicted = model.fit(both[:rows], y).predict(both[rows:])
+                seconds[method] += time.process_time() - started
+                errors[method].append(float(np.mean((predicted - truth[rows:]) ** 2)))
+        found[f"{name} {rows}"] = {
+            method: [round(float(np.mean(errors[method])), 5), round(seconds[method] / seeds, 2)] for method in methods
+        }
+        print(name, rows, found[f"{name} {rows}"], flush=True)
+    return found
+
+
+PARTS = {"violations": violations, "monotone": monotone, "pairs": pairs, "steps": steps, "lines": lines}
 
 
 def main():

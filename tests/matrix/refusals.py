@@ -100,11 +100,6 @@ def _of_networks(one, refusal):
 
 # two ways that cannot be asked for together
 APART = {
-    ("pairs", "shapes"): Refusal(
-        INPUT,
-        "pairs: expected columns whose shape is free, got 'dose', of which shapes asks something; leave it out of "
-        "pairs, or out of shapes.",
-    ),
     **_of_networks(
         "pairs",
         Refusal(

@@ -35,9 +35,8 @@ def test_two_categories_are_ridge_regression_on_the_cells_that_hold_rows():
     mass = np.bincount(cells, weights)
     assert block.size == mass.size
     assert block.freedom == pytest.approx(np.sum(mass / (mass + strength * NOISE)), rel=1e-10)
-    pair = block.function(weights)
-    assert pair.weights.sum() == pytest.approx(weights.sum())
-    assert np.count_nonzero(pair.values) == mass.size
+    assert block.mass(weights).sum() == pytest.approx(weights.sum())
+    assert np.count_nonzero(block.spread_out(block.values)) == mass.size
 
 
 def test_the_strength_of_two_categories_has_the_largest_marginal_likelihood():

@@ -72,10 +72,10 @@ def test_the_minimum_in_a_cone_is_that_of_a_general_solver(names, seed):
 def test_covariances_are_those_of_the_free_directions():
     layout, shapes, strengths, noise, squares = problem(["increasing", "convex"], 0)
     cone = Cone(layout, shapes)
-    _, found = cone.minimum(
+    _, face = cone.minimum(
         0, squares.gram.matrix, strengths, noise, squares.moment[:, 0] / noise, np.zeros(layout.size)
     )
-    hessian = squares.gram.matrix / noise
+    found, hessian = face.spread, squares.gram.matrix / noise
     for place, precision in zip(layout.slices, layout.precisions(strengths), strict=True):
         hessian[place, place] += precision
     directions = block_diag([term.directions.toarray() for term in cone.terms]).toarray()

@@ -35,7 +35,7 @@ def random_cells(pair, seed, rows=200):
 @given(st.integers(0, 10_000))
 def test_a_pair_splits_into_a_constant_two_margins_and_a_rest_without_margins(seed):
     pair = random_pair(seed)
-    split = purified(pair)
+    split = purified(pair, pair.weights)
     for margin in margins(split.pair):
         assert np.abs(margin).max() <= 1e-10
     x = random_cells(pair, seed)

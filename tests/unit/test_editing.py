@@ -308,8 +308,8 @@ def test_copies_pickles_and_clones_of_edited_models_are_what_they_should_be(mode
 
 
 REFUSED = {
-    "an unknown column": (lambda e, **w: e.drop("sizes", **w), "a column of the table .*got 'sizes'"),
-    "a position beyond": (lambda e, **w: e.drop(99, **w), "a column of the table"),
+    "an unknown column": (lambda e, **w: e.drop("sizes", **w), "names of columns .*got 'sizes'"),
+    "a position beyond": (lambda e, **w: e.drop(99, **w), "names of columns"),
     "a dropped column": (lambda e, **w: e.flatten("noise", 0, 1, **w), "got 'noise', which it does not use"),
     "an unknown level": (lambda e, **w: e.merge_levels("town", ["north", "nord"], **w), "got 'nord'"),
     "one level": (lambda e, **w: e.merge_levels("town", ["north"], **w), "two levels or more"),

@@ -129,7 +129,8 @@ def test_the_order_of_rows_and_of_columns_changes_nothing_that_matters():
         ({"pairs": [("a", "b")], "heredity": "weak"}, "could not act"),
         ({"pairs": 1, "network": Network((4,))}, "with a network"),
         ({"pairs": 1, "refit": False}, "refit=False"),
-        ({"pairs": [("a", "b")], "shapes": {"a": "increasing"}}, "columns whose shape is free"),
+        ({"pairs": [("a", "b")], "shapes": {"a": "concave"}}, "leave it out of pairs"),
+        ({"pairs": [("a", "b")], "shapes": {"b": "steps+increasing"}}, "leave it out of pairs"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::sparsenam.errors.ConstantColumnWarning")
@@ -160,7 +161,7 @@ def test_a_column_is_dropped_by_an_edit_with_its_pair_and_other_edits_keep_the_p
 
 
 def test_what_is_asked_of_a_column_holds_beside_pairs():
-    """A column that must rise is in no pair; without the request the pair is found."""
+    """A pair is found of a column that must rise, and not of one that must bend."""
     X, score, generator = table()
     y = score + 0.5 * X.b.fillna(0.0).to_numpy() + generator.normal(size=ROWS)
     model = SNAMRegressor(pairs="auto", shapes={"a": "increasing"}, random_state=0).fit(X, y)
@@ -168,7 +169,7 @@ def test_what_is_asked_of_a_column_holds_beside_pairs():
     assert_sums_up(model, X)
     grid = X.iloc[np.zeros(500, dtype=int)].assign(a=np.linspace(-4, 4, 500))
     assert (np.diff(model.predict(grid)) >= 0.0).all()
-    shaped = SNAMRegressor(pairs="auto", shapes={"c": "increasing"}, random_state=0).fit(X, y)
+    shaped = SNAMRegressor(pairs="auto", shapes={"c": "convex"}, random_state=0).fit(X, y)
     assert all("c" not in pair for pair in shaped.interactions_)
 
 

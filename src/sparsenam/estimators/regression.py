@@ -202,8 +202,9 @@ class SNAMRegressor(SNAMParameters, AdditiveRegressor):
     shapes : mapping, optional
         What is asked of the effects of columns, by name or position: "increasing", "decreasing", "convex", "concave",
         such as "increasing+concave" too; "linear", one slope that goes on beyond the data; "steps", constant between
-        jumps; "smooth", a curve, as without any shape. They hold exactly, for every output. Only for the smooth fit;
-        several classes share no direction.
+        jumps; "smooth", a curve, as without any shape. They hold exactly, for every output, and for the whole model:
+        pairs rise or fall too, and columns of other shapes are in none. Only for the smooth fit; several classes share
+        no direction.
     weights : {"relative", "counts"}, default "relative"
         What ``sample_weight`` says. "relative": how much a row matters beside the others, in any unit; the rows are as
         many as the table has. "counts": how many equal rows a row stands for; at a given alpha the fit is then that of

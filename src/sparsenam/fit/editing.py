@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sparsenam.codec import Vector
-from sparsenam.errors import InputError, describe, nearest
+from sparsenam.errors import InputError, describe
 from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import GivenRows
 from sparsenam.fit.summary import Density
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Curves, Edit, EditedColumn, EditKind, applied, as_effects, column_curves, terms_of
 from sparsenam.model.networks import SubNetworks
-from sparsenam.tables.encoder import ColumnName
-from sparsenam.tables.text import listed
+from sparsenam.tables.encoder import ColumnName, column_index
 from sparsenam.text import count_text
 
 NewCurves = Callable[[EditedColumn], tuple[Curves, str]]  # from a column to its curves after an edit, and to words
@@ -101,12 +100,8 @@ class Editor:
     def _column(self, column: ColumnName) -> EditedColumn:
         """Return a kept column to be edited; raise where the model does not use its values, or it at all."""
         where, encoder, model = self.kind, self.fit.encoder, self.fit.model
-        names = list(encoder.names)
-        index = names.index(column) if isinstance(column, str) and column in names else column
-        if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < len(names):
-            expected = f"a column of the table ({listed(names)})"
-            raise InputError(describe(where, expected, repr(column), nearest(column, names, "correct the name")))
-        shapes = column_curves(model, terms_of(encoder, int(index)))
+        names, index = encoder.names, column_index(encoder, column, where)
+        shapes = column_curves(model, terms_of(encoder, index))
         kinds = [encoder.terms[shape.term].kind for shape in shapes]
         if not kinds or (where != "drop" and all(kind == "missing" for kind in kinds)):
             got = f"{names[index]!r}, which it {'uses only where it is missing' if kinds else 'does not use'}"
@@ -125,7 +120,7 @@ class Editor:
             x, counts = within_bins(summary.density)  # rows spread evenly within a bin
         else:
             x, counts = np.arange(len(summary.counts), dtype=np.float64), np.array(summary.counts, dtype=np.float64)
-        return EditedColumn(where, int(index), encoder, shapes, model.intercept.size, x, counts)
+        return EditedColumn(where, index, encoder, shapes, model.intercept.size, x, counts)
 
     def _blank(self, column: int | None, request: str) -> Edit:
         """Return the record of an edit that changes nothing yet."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -14,10 +13,11 @@ from sparsenam.context import Context
 from sparsenam.errors import InputError, check_word, describe
 from sparsenam.fit.problem import FamilyProblem, Fitted, Fitter, Indices, SmoothEvidence, Vector, shaped_terms
 from sparsenam.model import FittedCurve, finish
-from sparsenam.model.pairs import PairFunction, purified, with_margin
+from sparsenam.model.pairs import PairFunction, with_margin
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import FDR, Splits, among
 from sparsenam.selection.pairs import PairTask, choose_pairs, screen
+from sparsenam.smooth.constraints import Shape
 from sparsenam.smooth.engine import LIGHTEST, SmoothFit, SmoothProblem
 from sparsenam.smooth.pairs import PairFit, fit_pairs
 from sparsenam.tables.encoder import ColumnName, TableEncoder, column_index
@@ -43,27 +43,27 @@ TRIED_FOLDS, MOST_TRIED_CELLS = 3, 100_000
 def check_pairs(pairs: Pairs, heredity: Heredity) -> None:
     """Raise for settings that no table could satisfy."""
     check_word("heredity", heredity, ("none", "weak", "strong"))
-    expected = "0, a number of pairs, 'auto', or a list of pairs of columns"
     if isinstance(pairs, str):
-        if pairs != "auto":
-            raise InputError(describe("pairs", expected, repr(pairs), "choose one of them"))
-    elif isinstance(pairs, bool) or not isinstance(cast(object, pairs), int | np.integer | Sequence):
+        is_known = pairs == "auto"
+    else:
+        is_known = isinstance(cast(object, pairs), int | np.integer | Sequence) and not isinstance(pairs, bool)
+    if not is_known:
+        expected = "0, a number of pairs, 'auto', or a list of pairs of columns"
         raise InputError(describe("pairs", expected, repr(pairs), "choose one of them"))
-    elif isinstance(pairs, Sequence):
+    useless = "there are no pairs" if pairs == 0 else ""
+    if isinstance(pairs, Sequence) and not isinstance(pairs, str):
+        useless = "the pairs are given"
         for pair in pairs:
             if isinstance(pair, str) or not isinstance(cast(object, pair), Sequence) or len(pair) != 2:
                 raise InputError(describe("pairs", "two columns in each pair", repr(pair), "write (one, other)"))
         if len(pairs) > MOST_ASKED:
             got = f"{len(pairs)} pairs"
             raise InputError(describe("pairs", f"at most {MOST_ASKED} named pairs", got, "name those that matter"))
-        if heredity != "none":
-            got = f"{heredity!r}, which could not act: the pairs are given"
-            raise InputError(describe("heredity", "its default 'none'", got, "leave it out"))
-    elif pairs < 0:
+    elif not isinstance(pairs, str) and pairs < 0:
         raise InputError(describe("pairs", "a number of at least 0", f"{pairs}", "choose another"))
-    elif pairs == 0 and heredity != "none":
-        got = f"{heredity!r}, which could not act: there are no pairs"
-        raise InputError(describe("heredity", "its default 'none'", got, "set pairs, or leave it out"))
+    if useless and heredity != "none":
+        got = f"{heredity!r}, which could not act: {useless}"
+        raise InputError(describe("heredity", "its default 'none'", got, "leave it out"))
 
 
 def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -> TermPairs | None:
@@ -93,12 +93,8 @@ def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -
 
 def value_terms(encoder: TableEncoder, prepared: PreparedSample) -> dict[int, int]:
     """Return for each column the index, among the prepared terms, of the term with its values."""
-    index = {int(term): place for place, term in enumerate(prepared.terms)}
-    return {
-        term.column: index[number]
-        for number, term in enumerate(encoder.terms)
-        if term.kind != "missing" and number in index
-    }
+    every = [(place, encoder.terms[int(number)]) for place, number in enumerate(prepared.terms)]
+    return {term.column: place for place, term in every if term.kind != "missing"}
 
 
 def add_pairs(
@@ -112,13 +108,12 @@ def add_pairs(
 ) -> Fitted:
     """Return the fit with the pairs that are asked for or found, or as it was where there are none.
 
-    Terms that must keep to a shape are in no pair, nor are, where discoveries are tested, terms that are none.
+    Terms that must bend, jump or be lines are in no pair, nor are, where discoveries are tested, terms that are none.
     """
     prepared, pairs, scores = problem.prepared, plan.settings.pairs, problem.scores(fitted.model)
-    tested, allowed = isinstance(plan.rule, FDR), frozenset[int](choice.support.tolist())
-    shaped = shaped_terms(plan.strategy.shapes, problem)
+    tested, shapes = isinstance(plan.rule, FDR), shaped_terms(plan.strategy.shapes, problem)
+    shaped = {term for term, shape in shapes.items() if shape.bend or shape.form in ("linear", "steps")}
     assert fitted.smooth is not None
-    smooth = fitted.smooth.fit
     found = asked_pairs(pairs, encoder, prepared)
     if found is None:
         at, on_scale = problem.at(scores)
@@ -127,19 +122,19 @@ def add_pairs(
         heredity: Heredity = "strong" if tested else plan.settings.heredity
         found = find_pairs(at, on_scale, choice, terms, most, heredity, splits(problem), context)
     else:
-        both = [term for pair in found for term in set(shaped).intersection(pair)]
+        both = [term for pair in found for term in shaped.intersection(pair)]
         if both:  # a shape could not be promised for the whole model
-            got = f"{prepared.names[both[0]]!r}, of which shapes asks something"
+            got = f"{prepared.names[both[0]]!r}, of which shapes asks more"
             remedy = "leave it out of pairs, or out of shapes"
-            raise InputError(describe("pairs", "columns whose shape is free", got, remedy))
-        found = [pair for pair in found if not tested or allowed.issuperset(pair)]
+            raise InputError(describe("pairs", "columns that are free, 'increasing' or 'decreasing'", got, remedy))
+        found = [pair for pair in found if not tested or np.isin(pair, choice.support).all()]
     if not found:
         return fitted
     mains = frozenset(int(term) for term in fitted.model.terms)
     kept = [place for place, index in enumerate(choice.support) if int(prepared.terms[index]) in mains]
     chosen = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found)
     indices = np.union1d(choice.support[kept], np.array(found, dtype=np.intp).ravel())
-    fitter = pair_fitter(mains, chosen, smooth.take(kept))
+    fitter = pair_fitter(mains, chosen, fitted.smooth.fit.take(kept), plan.strategy.shapes)
     if not plan.settings.names_pairs and problem.solves_in_batches:
         count = TRIED_FOLDS if len(scores) * max(indices.size, 1) <= MOST_TRIED_CELLS else 1
         folds, alone = splits(problem).splits[:count], (plan.strategy.fitter(choice), choice.support)
@@ -216,20 +211,16 @@ def find_pairs(
 
 def _pairs_to_test(terms: Sequence[int], kept: set[int], heredity: Heredity) -> NDArray[np.intp]:
     """Return the pairs of terms that heredity allows, shape (pairs, 2); of very many, those with a kept term."""
-    ordered = sorted(terms)
-    if heredity == "strong":
-        ordered = [term for term in ordered if term in kept]
-    many = len(ordered) * (len(ordered) - 1) // 2 > ALL_PAIRS
-    if heredity == "weak" or many:
-        inside = [term for term in ordered if term in kept]
-        found = {(min(one, other), max(one, other)) for one in inside for other in ordered if one != other}
-        pairs = sorted(found)
-    else:
-        pairs = list(combinations(ordered, 2))
-    return np.array(pairs, dtype=np.intp).reshape(-1, 2)
+    others = kept.intersection(terms) if heredity == "strong" else set(terms)
+    many = len(others) * (len(others) - 1) // 2 > ALL_PAIRS
+    first = kept & others if many or heredity == "weak" else others
+    found = {(min(one, other), max(one, other)) for one in first for other in others if one != other}
+    return np.array(sorted(found), dtype=np.intp).reshape(-1, 2)
 
 
-def pair_fitter(mains: frozenset[int], pairs: Sequence[tuple[int, int]], start: SmoothFit) -> Fitter:
+def pair_fitter(
+    mains: frozenset[int], pairs: Sequence[tuple[int, int]], start: SmoothFit, shapes: Mapping[ColumnName, Shape]
+) -> Fitter:
     """Return the fit of mains and pairs together, with smoothness and resolution chosen by the data.
 
     ``mains`` and ``pairs`` are encoded terms, ``start`` is the fit of the mains alone, in their order.
@@ -243,28 +234,22 @@ def pair_fitter(mains: frozenset[int], pairs: Sequence[tuple[int, int]], start: 
         x, target, weights = prepared.x[:, present], prepared.target[present], prepared.weights[present]
         placed = [(index[one], index[other]) for one, other in pairs]
         task = SmoothProblem(x, target, weights, family)
-        found = fit_pairs(task, start, places, placed, prepared.levels, context)
-        held = {int(places[index]): start.functions()[index] for index in start.shapes}
-        moving = places[[index for index in range(places.size) if index not in start.shapes]]
-        return _assembled(problem, found, moving, held, placed)
+        signs = {term: shape.sign for term, shape in shaped_terms(shapes, problem).items() if shape.sign}
+        return _assembled(problem, fit_pairs(task, start, places, placed, prepared.levels, signs, context), placed)
 
     return Fitter(fit, counts_rows=True)
 
 
-def _assembled(
-    problem: FamilyProblem, fit: PairFit, mains: Indices, held: dict[int, FittedCurve], pairs: Sequence[tuple[int, int]]
-) -> Fitted:
+def _assembled(problem: FamilyProblem, fit: PairFit, pairs: Sequence[tuple[int, int]]) -> Fitted:
     """Return the fit as a model in which a pair holds nothing that either of its terms explains alone."""
     prepared = problem.prepared
-    outputs, unit = fit.intercept.size, prepared.target_scaling.scale
-    center, scale = prepared.scaling.center, prepared.scaling.scale
-    intercept = fit.intercept.copy()
-    shapes = dict(held)
-    for place, curve, mean in zip(mains, fit.mains.functions(), fit.mains.mean_effects, strict=True):
+    center, scale, unit = prepared.scaling.center, prepared.scaling.scale, prepared.target_scaling.scale
+    intercept, shapes = fit.intercept.copy(), dict(fit.held)
+    for place, curve, mean in zip(fit.places, fit.mains.functions(), fit.mains.mean_effects, strict=True):
         shapes[int(place)] = replace(curve, values=curve.values - mean)
     pure: list[PairFunction] = []
-    for places, pair in zip(pairs, fit.pairs, strict=True):
-        split = purified(pair)
+    for places, split in zip(pairs, fit.pairs, strict=True):
+        pair = split.pair
         intercept += split.constant
         for place, knots, margin in zip(places, pair.knots, (split.rows, split.columns), strict=True):
             known = shapes.get(place)
@@ -272,10 +257,10 @@ def _assembled(
             shapes[place] = alone if known is None else with_margin(known, knots, margin)
         first, second = (center[place] + scale[place] * each for place, each in zip(places, pair.knots, strict=True))
         terms = int(prepared.terms[places[0]]), int(prepared.terms[places[1]])  # from scaled terms to encoded ones
-        pure.append(PairFunction(terms, (first, second), split.pair.values * unit, pair.weights))
+        pure.append(PairFunction(terms, (first, second), pair.values * unit, pair.weights))
     ordered = tuple(shapes[place] for place in range(prepared.terms.size))
     finished = finish(prepared, problem.family, ordered, intercept, pairs=pure)
-    offset = np.zeros((prepared.weights.size, outputs))
+    offset = np.zeros((prepared.weights.size, intercept.size))
     offset[prepared.weights > 0] = fit.offset
-    evidence = SmoothEvidence(problem, fit.mains, mains, offset, fit.spreads)
+    evidence = SmoothEvidence(problem, fit.mains, fit.places, offset, fit.spreads)
     return Fitted(finished.model, finished.norms(), smooth=evidence, freedom=fit.freedom)

@@ -111,10 +111,9 @@ class FamilyProblem:
     def choose(self, task: ConvexTask, how: float | CrossValidation, strategy: Strategy, context: Context) -> Choice:
         """Solve the convex problem at an alpha, or at the one that cross-validation chooses."""
         if isinstance(how, CrossValidation):
-            curves, lines = self.refit(strategy.quick, context), None
-            if strategy.straight is not None:
-                lines = self.refit(strategy.straight, context)
-            return choose_by_cross_validation(task, how, (curves, lines), context, strategy.tol)
+            lines = None if strategy.straight is None else self.refit(strategy.straight, context)
+            refits = self.refit(strategy.quick, context), lines
+            return choose_by_cross_validation(task, how, refits, context, strategy.tol)
         return choose_at(task, how, context, strategy.tol)
 
     def refit(self, quick: Fitter, context: Context) -> Callable[[Vector, Indices], Vector]:
@@ -150,9 +149,7 @@ class FamilyProblem:
         total = centred_effects(prepared, model).sum(axis=0) + base - np.log(prepared.exposure_unit)
         if model.pairs:
             terms = np.full((prepared.x.shape[1], model.n_terms), np.nan)
-            terms[:, prepared.terms] = (
-                prepared.x * prepared.scaling.scale[:, None] + prepared.scaling.center[:, None]
-            ).T
+            terms[:, prepared.terms] = prepared.x.T * prepared.scaling.scale + prepared.scaling.center
             total += model.pair_effects(terms).sum(axis=1) / prepared.target_scaling.scale
         return total
 
@@ -211,10 +208,9 @@ def check_shapes(shapes: Mapping[ColumnName, Shape], encoder: TableEncoder, prob
             raise InputError(describe(where, "a column that varies", "a constant column", "leave it out"))
         outputs = problem.prepared.target.shape[1]
         if problem.family.couples_outputs and outputs > 1 and not shape.is_free:
+            remedy = "leave it out, or ask for 'linear' or 'steps'"
             expected = "two classes, since several share no direction"
-            raise InputError(
-                describe(where, expected, f"{outputs} classes", "leave it out, or ask for 'linear' or 'steps'")
-            )
+            raise InputError(describe(where, expected, f"{outputs} classes", remedy))
 
 
 def shaped_terms(shapes: Mapping[ColumnName, Shape], problem: FamilyProblem) -> dict[int, Shape]:
@@ -392,16 +388,9 @@ def smooth_fitter(shapes: Mapping[ColumnName, Shape] | None = None, *, lines: bo
 
     def fit(problem: FamilyProblem, context: Context) -> Fitted:
         prepared = problem.prepared
-        smooth = smooth_fit(
-            prepared.x,
-            prepared.target,
-            prepared.weights,
-            problem.family,
-            levels=prepared.levels,
-            shapes=shaped_terms(shapes, problem) if shapes else None,
-            lines=lines,
-            context=context,
-        )
+        rows = prepared.x, prepared.target, prepared.weights, problem.family
+        asked = shaped_terms(shapes, problem) if shapes else None
+        smooth = smooth_fit(*rows, levels=prepared.levels, shapes=asked, lines=lines, context=context)
         evidence = SmoothEvidence(problem, smooth, np.arange(prepared.terms.size))
         finished = finish(prepared, problem.family, tuple(smooth.functions()), smooth.intercept.copy())
         if smooth.shapes:  # a term whose shape the data speak against is 0; it stays where it was asked to

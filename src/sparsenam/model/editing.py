@@ -17,7 +17,7 @@ from sparsenam.codec import Count, Matrix, Size, Vector
 from sparsenam.errors import InputError, check_word, describe, nearest
 from sparsenam.model.additive import AdditiveModel
 from sparsenam.model.curve import FittedCurve
-from sparsenam.model.pairs import PairFunction
+from sparsenam.model.pairs import GridCells, PairFunction
 from sparsenam.tables.columns import Column
 from sparsenam.tables.encoder import TableEncoder
 from sparsenam.tables.text import date_in, date_key, days_since_epoch, listed, number_key
@@ -166,12 +166,11 @@ def monotone(curve: FittedCurve, direction: Direction, x: Vector, weights: Vecto
 
 def knot_weights(knots: Vector, x: Vector, weights: Vector) -> Vector:
     """Return the weight of the rows near each knot (m,), each row's weight shared by the two knots around it."""
-    right = np.clip(np.searchsorted(knots, x, side="right"), 1, max(knots.size - 1, 1))
     if knots.size == 1:
         return np.ones(1)
-    share = np.clip((x - knots[right - 1]) / (knots[right] - knots[right - 1]), 0.0, 1.0)
-    mass = np.bincount(right, weights * share, minlength=knots.size)
-    mass += np.bincount(right - 1, weights * (1.0 - share), minlength=knots.size)
+    cells = GridCells.of(knots, x)
+    mass = np.bincount(cells.right, weights * cells.share, minlength=knots.size)
+    mass += np.bincount(cells.left, weights * (1.0 - cells.share), minlength=knots.size)
     mean = float(mass.mean())
     return np.maximum(mass, EMPTY_KNOT_WEIGHT * mean) if mean > 0 else np.ones(knots.size)
 
@@ -241,7 +240,7 @@ class EditedColumn:
 
     def flat(self, start: Place, end: Place, value: ArrayLike | None) -> tuple[Curves, str]:
         """Return the curves with one value between two places, by default the mean over the rows there; in words."""
-        self._require_order("flatten")
+        self._require_order()
         low, high = self._position(start), self._position(end)
         if not low < high:
             expected, got = "a start below the end", f"{start!r} and {end!r}"
@@ -261,7 +260,7 @@ class EditedColumn:
     def one_way(self, direction: Direction) -> tuple[Curves, str]:
         """Return the curves with a monotone one for the values, and what that is in words."""
         check_word("direction", direction, ("increasing", "decreasing"))
-        self._require_order("make_monotone")
+        self._require_order()
         (old,) = self.value_curves
         return self._changed(monotone(old.curve, direction, self.x, self.counts)), f"made {direction}"
 
@@ -278,10 +277,10 @@ class EditedColumn:
         effects[codes] = np.average(effects[codes], axis=0, weights=counts if counts.any() else None)
         return self._with_levels(effects, codes), f"levels merged: {self._names(codes)}"
 
-    def _require_order(self, name: str) -> None:
+    def _require_order(self) -> None:
         if self.column.kind == "category":
             expected, got = "a column of numbers, dates or ordered levels", f"the category {self.column.name!r}"
-            raise InputError(describe(name, expected, got, "use set_shape or merge_levels"))
+            raise InputError(describe(self.where, expected, got, "use set_shape or merge_levels"))
 
     def _at_levels(self) -> Matrix:
         return self.effect(np.arange(len(self.column.levels), dtype=np.float64))

@@ -50,7 +50,8 @@ class PairFunction:
         column are where a term is NaN.
     weights
         How many training rows are at each node, each row shared among the four about it, shape (a + 1, b + 1). This is
-        the reference under which the effect has mean 0 along each row and each column.
+        the reference under which the effect has mean 0 along each row and each column; the product of its margins is
+        where the effect of a term must rise or fall.
     """
 
     terms: tuple[Count, Count]
@@ -95,13 +96,13 @@ class Purified:
     constant: Vector
 
 
-def purified(pair: PairFunction) -> Purified:
+def purified(pair: PairFunction, weights: Matrix) -> Purified:
     """Split a pair into a constant, two functions of one term each, and the rest.
 
-    The functions are the weighted least squares fit of the values by row + column, with the data at the nodes as
-    weights. The rest then has mean 0 in every row and column that holds data.
+    The functions are the least squares fit of the values by row + column, with weights of the nodes. The rest then has
+    mean 0 in every row and column that has a weight.
     """
-    weights, shape = pair.weights, pair.values.shape
+    shape = pair.values.shape
     rows, columns = np.zeros((shape[0], shape[2])), np.zeros((shape[1], shape[2]))
     used, crossed = weights.sum(axis=1) > 0, weights.sum(axis=0) > 0
     mass = weights[np.ix_(used, crossed)]

@@ -310,9 +310,8 @@ class PairWalk:
         """Return what a pair adds to some of the fits: values of its cells and the gain; see `PairCells`."""
         weights, residual, shares = self._weights[fits], self._residual[fits], self._shares[fits]
         size = len(pair.basis)
-        keys = (pair.cells + size * np.arange(len(weights))[:, None]).ravel()
-        sums = [np.bincount(keys, (weights * residual[:, :, o]).ravel(), keys[-1] + size) for o in range(self.outputs)]
-        tables = np.stack([each[: len(weights) * size].reshape(-1, size) for each in sums], axis=2)
+        products = np.moveaxis(weights[:, :, None] * residual, 2, 1)  # (fits, outputs, rows)
+        tables = np.array([[np.bincount(pair.cells, each, size) for each in fit] for fit in products]).swapaxes(1, 2)
         squares = float(self.task.weights @ np.sum(self._residual[0] ** 2, axis=1))
         noise = max(squares / (len(pair.cells) * self.outputs), self.task.dispersion, SMALLEST_FLOAT)
         return pair.explained(tables / shares[:, None, None], noise / shares)

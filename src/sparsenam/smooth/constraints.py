@@ -73,11 +73,7 @@ def read_shape(text: object, where: str) -> Shape:
             "'smooth' by itself, since every constrained curve is smooth too",
             "leave 'smooth' out",
         ),
-        (
-            bool(forms and bends),
-            "bends for curves alone, which lines and steps are not",
-            f"leave {''.join(forms)!r} or the bend out",
-        ),
+        (bool(forms and bends), "bends for curves alone, which lines and steps are not", "leave one of both out"),
     )
     for applies, expected, remedy in refusals:
         if applies:
@@ -239,8 +235,9 @@ class Face:
         gamma[~self.zero] = np.concatenate([term.coordinates(free[place]) for term, place in parts])
         return dense(self.basis @ free), gamma
 
+    @property
     def spread(self) -> Spread:
-        """Return how uncertain β is, in the space in which these coordinates stay at 0."""
+        """How uncertain β is, in the space in which these coordinates stay at 0."""
         known = self.posterior.spread
         traces = list(known.traces)
         for term, place in enumerate(self.cone.layout.slices):
@@ -265,6 +262,11 @@ class Cone:
         self.directions = csr_array(block_diag([term.directions for term in self.terms]))
         self.zeros = dict[int, Mask]()
 
+    @classmethod
+    def of(cls, layout: Layout, shapes: Mapping[int, Shape]) -> Cone | None:
+        """Return the cone of shapes, None if they ask nothing of increments."""
+        return None if all(shape.is_free for shape in shapes.values()) else cls(layout, shapes)
+
     def parts(self) -> zip[tuple[TermCone, slice]]:
         """Return the terms and their columns."""
         return zip(self.terms, self.layout.slices, strict=True)
@@ -273,10 +275,18 @@ class Cone:
         """Return coefficients (columns, outputs) without what rounding puts outside of a sign."""
         return np.concatenate([term.inside(coefficients[place]) for term, place in self.parts()])
 
+    def minima(
+        self, grams: Sequence[Matrix], strengths: Sequence[Vector], noise: float, pulls: Matrix, starts: Matrix
+    ) -> tuple[Matrix, list[Face]]:
+        """Return `minimum` for each output, a column of ``pulls`` and of ``starts``; grams are one for each or all."""
+        given = enumerate(zip(pulls.T, starts.T, strict=True))
+        found = [self.minimum(output, grams[output % len(grams)], strengths, noise, *each) for output, each in given]
+        return np.stack([beta for beta, _ in found], axis=1), [face for _, face in found]
+
     def minimum(
         self, output: int, gram: Matrix, strengths: Sequence[Vector], noise: float, pull: Vector, start: Vector
-    ) -> tuple[Vector, Spread]:
-        """Return the best β, and how uncertain it is, for H = gram/noise + P and b = pull + H start of one output.
+    ) -> tuple[Vector, Face]:
+        """Return the best β, and the face that it lies on, for H = gram/noise + P and b = pull + H start of one output.
 
         Coordinates of the wrong sign are put to 0 and those with a multiplier of the wrong sign are set free, all at
         once while their number falls, else the last of them alone: block principal pivoting (Júdice and Pires, 1994),
@@ -307,4 +317,4 @@ class Cone:
             face = Face(self, zero, gram, strengths, noise)
             beta, gamma = face.minimum(moment)
         self.zeros[output] = zero
-        return beta, face.spread()
+        return beta, face

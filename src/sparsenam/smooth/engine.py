@@ -396,10 +396,9 @@ def _stepped(
     else:
         pull, lift = rows.pulls(point)
         pull = (pull - model.means * lift) / noise - model.prior_times(point.coefficients)
-        grams = [gram.matrix for gram in model.grams] * (lift.size // len(model.grams))
-        given = zip(grams, pull.T, point.coefficients.T, strict=True)
-        found = [cone.minimum(output, gram, strengths, noise, *each) for output, (gram, *each) in enumerate(given)]
-        move = np.stack([beta for beta, _ in found], axis=1) - point.coefficients
+        grams = [gram.matrix for gram in model.grams]
+        best, faces = cone.minima(grams, strengths, noise, pull, point.coefficients)
+        move = best - point.coefficients
         lift = lift / model.totals - np.sum(model.means * move, axis=0)
-        spreads = [spread for _, spread in found]
+        spreads = [face.spread for face in faces]
     return *model.step(rows, point, move, lift), spreads

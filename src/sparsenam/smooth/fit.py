@@ -98,8 +98,7 @@ def smooth_fit(
         ]
         started = time.monotonic()
         layout = Layout.of(ramps, unordered.tolist(), jumping)
-        is_free = all(shape.is_free for shape in asked.values())
-        fit = solve(MemoryRows(within, layout), fit, steps, None if is_free else Cone(layout, asked))
+        fit = solve(MemoryRows(within, layout), fit, steps, Cone.of(layout, asked))
         more = doubled(counts, most, used_share(fit), COLUMNS)
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         needed = growth * (time.monotonic() - started)

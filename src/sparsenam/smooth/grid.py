@@ -17,11 +17,12 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array, eye_array, kron
+from scipy.sparse import csc_array, csr_array, eye_array, kron, vstack
 from scipy.sparse.linalg import SuperLU, splu
 
 from sparsenam.convex.ramps import Ramps, distinct, place_ramps
-from sparsenam.model.pairs import GridCells, PairFunction, purified
+from sparsenam.model.pairs import GridCells, PairFunction, Purified, purified
+from sparsenam.smooth.constraints import dense
 from sparsenam.smooth.design import HIGHEST, LOWEST, CachedGrams, fellner_schall, roughness, solved_by_output
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -37,11 +38,14 @@ FIRST_PAIR_PRIOR = 0.2
 # of λ₃: a prior deviation of 100 at most keeps cells of one class finite; with 10 at most exact XOR loses 0.042 of the
 # empty loss instead of 0.017
 LEAST_SIZE = 1e-4
+# of a penalty on rises of the wrong sign, in mean diagonals: soft, two and steps (benchmarks/shapes.py pairs) are the
+# same to 0.5 % from 1e2 to 1e8
+STIFF = 1e4
+ORDERINGS = 20  # solutions until their set is stable, at most: 4 or 5 are usual; with two such columns some never are
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
 NODES_AT_ONCE = 2**16  # of which all draws are held together: 50 megabytes; two categories may have more
 
 Item = TypeVar("Item")
-Sparse = csr_array[np.float64] | csc_array[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,29 +64,36 @@ class PairSpread:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridAxis:
-    """The nodes along one axis, ascending, in units of the scaled term; one more is for absent cells."""
+    """The nodes along one axis, ascending, in units of the scaled term; one more is for absent cells.
+
+    ``sign`` is 1 where the effect must not fall along the axis, -1 where it must not rise.
+    """
 
     knots: Vector
     is_unordered: bool
+    sign: int = 0
 
     @classmethod
-    def of(cls, cells: Vector, weights: Vector, count: int, is_unordered: bool) -> GridAxis:
+    def of(cls, cells: Vector, weights: Vector, count: int, is_unordered: bool, sign: int = 0) -> GridAxis:
         """Return at most ``count`` + 1 nodes at quantiles of the cells (rows,), or one for each level."""
         present = ~np.isnan(cells)
         cells, weights = cells[present], weights[present]
         if is_unordered:
             return cls(distinct(cells, weights)[0], True)
-        return cls(place_ramps(cells, weights, count).knots, False)
+        return cls(place_ramps(cells, weights, count).knots, False, sign)
 
     @property
     def size(self) -> int:
         """Number of nodes."""
         return self.knots.size + 1
 
+    def rises(self) -> Matrix:
+        """Return the rises between neighbours, shape (knots - 1, nodes); absent cells are no neighbour."""
+        return np.diff(np.eye(self.size), axis=0)[:-1]
+
     def differences(self) -> Matrix:
         """Return what roughness is the sum of squares of: slopes between neighbours."""
-        found = np.sqrt(roughness(Ramps(self.knots))[0]) @ np.diff(np.eye(self.knots.size), axis=0)
-        return np.pad(found, ((0, 0), (0, 1)))
+        return np.sqrt(roughness(Ramps(self.knots))[0]) @ self.rises()
 
 
 def output_means(values: Matrix, weights: Matrix) -> Vector:
@@ -100,7 +111,7 @@ class GridBlock:
     def __init__(
         self, axes: tuple[GridAxis, GridAxis], x: tuple[Vector, Vector], outputs: int, generator: np.random.Generator
     ) -> None:
-        self.axes, self.shape = axes, (axes[0].size, axes[1].size)
+        self.axes, self.shape, self._knots = axes, (axes[0].size, axes[1].size), (axes[0].knots, axes[1].knots)
         self._ordered = [side for side, axis in enumerate(axes) if not axis.is_unordered]
         self.design = hats(axes, x)
         nodes = np.arange(self.shape[0] * self.shape[1])
@@ -109,9 +120,8 @@ class GridBlock:
         self.design = self.design[:, self.nodes] if self._others.size else self.design
         self._transposed = self.design.T.tocsr()
         self._differences = [axes[side].differences() for side in self._ordered]
-        first, *others = self._on_grid([np.abs(each.T @ each) for each in self._differences])
-        self._pattern = sum(others, first)
-        self._places = [np.divmod(each, self.shape[1]) for each in self._pattern.tocoo().coords]
+        rises = [axis.sign * self._along(side, axis.rises()) for side, axis in enumerate(axes) if axis.sign]
+        self._rises = csr_array(vstack([csr_array((0, self.size)), *rises]))  # what must not be negative
         self._set_shares([np.ones(len(each)) for each in self._differences])
         self._probes = generator.choice(np.array([-1.0, 1.0]), size=(self.size, PROBES))
         self._solved = self._probes
@@ -133,10 +143,7 @@ class GridBlock:
         self._forms = [each.T @ (share[:, None] * each) for each, share in zip(self._differences, shares, strict=True)]
         spectral = [np.linalg.eigh(form) for form in self._forms]
         self._spectra = [(np.maximum(values, 0.0), vectors) for values, vectors in spectral]
-        start, end = self._places
-        same = [one == other for one, other in zip(start, end, strict=True)]
-        parts = [form[start[side], end[side]] * same[1 - side] for side, form in self._by_side(self._forms)]
-        self._entries = np.stack([*parts, 1.0 * (same[0] & same[1])])
+        self.matrices = self._on_grid(self._forms)
 
     def _by_side(self, parts: Sequence[Item]) -> list[tuple[int, Item]]:
         """Return the axes with order, 0 or 1, each with its part."""
@@ -151,19 +158,12 @@ class GridBlock:
 
     def _on_grid(self, forms: Sequence[Matrix]) -> list[csc_array[np.float64]]:
         """Return A⊗I and I⊗B for matrices A and B of the axes, those with order, and I."""
-        eyes = [eye_array(count) for count in self.shape]
-        return [
-            *(
-                kron(eyes[0], csr_array(form), format="csc") if side else kron(csr_array(form), eyes[1], format="csc")
-                for side, form in self._by_side(forms)
-            ),
-            eye_array(self.size, format="csc"),
-        ]
+        return [*(self._along(side, form) for side, form in self._by_side(forms)), eye_array(self.size, format="csc")]
 
-    @property
-    def matrices(self) -> list[csc_array[np.float64]]:
-        """The Sᵢ of the prior, each (nodes, nodes)."""
-        return self._on_grid(self._forms)
+    def _along(self, side: int, form: Matrix) -> csc_array[np.float64]:
+        """Return the matrix of the grid for a matrix of one axis, which acts on each of its lines."""
+        parts = csr_array(form), eye_array(self.shape[1 - side])
+        return kron(*(parts[::-1] if side else parts), format="csc")
 
     def _forms_of(self, values: Matrix, others: Matrix) -> Vector:
         """Return Σ vᵀSᵢu over the columns v and u of two arrays (nodes, r), shape (matrices,)."""
@@ -173,24 +173,38 @@ class GridBlock:
             found.append(float(np.sum(one * (np.matmul(form, other) if side else np.tensordot(form, other, 1)))))
         return np.array([*found, np.sum(values * others)])
 
-    def _spread_out(
-        self, values: NDArray[np.float64], others: NDArray[np.float64] | float = 0.0
-    ) -> NDArray[np.float64]:
+    def spread_out(self, values: NDArray[np.float64], others: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
         """Return values (nodes, …) in the shape of the grid; ``others`` are those of nodes that are not in the fit."""
         found = np.empty((self.shape[0] * self.shape[1], *values.shape[1:]))
         found[self.nodes], found[self._others] = values, others
         return found.reshape(*self.shape, *values.shape[1:])
 
+    @property
+    def free(self) -> float:
+        """The share of the nodes that no sign ties to a neighbour."""
+        return max(1.0 - np.count_nonzero(dense(self._rises @ self.values) == 0.0) / self.values.size, 0.0)
+
     def mass(self, weights: Vector) -> Matrix:
         """Return the weight of the rows at each node, shape of the grid."""
-        return self._spread_out(dot(self._transposed, weights))
+        return self.spread_out(dense(self._transposed @ weights))
+
+    def split(self, values: NDArray[np.float64], mass: Matrix) -> Purified:
+        """Return values in the shape of the grid as what either term explains alone and the rest, by mass at the nodes.
+
+        Where an axis has a sign the nodes' weights are products of both axes': what the term explains alone is then a
+        mean of functions that have the sign. Under dependent terms it might not have it.
+        """
+        product: Matrix = mass.sum(axis=1, keepdims=True) * mass.sum(axis=0)
+        return purified(PairFunction((0, 1), self._knots, values, mass), product if self._rises.shape[0] else mass)
 
     @property
     def prior(self) -> csc_array[np.float64]:
         """P, shape (nodes, nodes)."""
         assert self.strengths is not None
-        data = self.strengths @ self._entries
-        return csc_array((data, self._pattern.indices, self._pattern.indptr), shape=self._pattern.shape)
+        found = csc_array((self.size, self.size))
+        for strength, matrix in zip(self.strengths.tolist(), self.matrices, strict=True):
+            found = csc_array(found + strength * matrix)
+        return found
 
     def penalty(self) -> float:
         """Return ½ Σ cᵀPc over all outputs."""
@@ -199,8 +213,8 @@ class GridBlock:
     def start_from(self, other: GridBlock, weights: Vector) -> None:
         """Take the values of another grid, read off at these nodes, and its strengths."""
         assert other.strengths is not None
-        at = np.meshgrid(*(np.append(axis.knots, np.nan) for axis in self.axes), indexing="ij")
-        self.values = other.function(weights).at(at[0].ravel(), at[1].ravel())
+        one, two = np.meshgrid(*(np.append(axis.knots, np.nan) for axis in self.axes), indexing="ij")
+        self.values = dense(hats(other.axes, (one.ravel(), two.ravel())) @ other.values)
         shares = list[Vector]()
         for side, share in self._by_side(other.shares):
             knots, before = self.axes[side].knots, other.axes[side].knots
@@ -210,14 +224,6 @@ class GridBlock:
         self.strengths = other.strengths.copy()
         self.strengths[-1] *= other.size / self.size
         self._centre(weights[None])
-
-    def function(self, weights: Vector) -> PairFunction:
-        """Return the effect in units of the scaled terms; ``weights`` (rows,) are the reference."""
-        return PairFunction((0, 1), self._knots, self._spread_out(self.values), self.mass(weights))
-
-    @property
-    def _knots(self) -> tuple[Vector, Vector]:
-        return self.axes[0].knots, self.axes[1].knots
 
     def _gram(self, weight: Vector) -> csc_array[np.float64]:
         return csc_array(self._transposed @ (self.design * weight[:, None]))
@@ -232,14 +238,40 @@ class GridBlock:
             self.strengths = np.clip(first, LOWEST, HIGHEST)
         prior = self.prior
         factors = [_factor(gram, noise, prior) for gram in grams]
-        pull = dot(self._transposed, weights.T * partial) / noise
-        spread = np.mean([factor.solve(self._probes) for factor in factors], axis=0)
-        self._solved = spread
-        self._traces = self._forms_of(self._probes, spread) / PROBES
+        pull = dense(self._transposed @ (weights.T * partial)) / noise
+        self._solved = np.mean([factor.solve(self._probes) for factor in factors], axis=0)
+        self._traces = self._forms_of(self._probes, self._solved) / PROBES
         smoothed = float(self.strengths @ self._traces)
         self.freedom = float(np.clip(self.size - smoothed, 0.0, self.size))
-        self.values = solved_by_output(factors, pull)
+        if self._rises.shape[0]:
+            self._order(grams, prior, pull, noise)
+        else:
+            self.values = solved_by_output(factors, pull)
         self._centre(weights)
+
+    def _order(
+        self, grams: Sequence[csc_array[np.float64]], prior: csc_array[np.float64], pull: Matrix, noise: float
+    ) -> None:
+        """Move the values to the best ones that rise, or fall, along the axes that have a sign.
+
+        Rises of the wrong sign are held at 0 by a penalty until their set stays the same (Bollaerts, Eilers and van
+        Mechelen, 2006), which is a step of Newton's method each. What is left of them is then taken away.
+        """
+        found = np.empty_like(pull, order="C")
+        for output, wanted in enumerate(pull.T):
+            gram, wrong = grams[output % len(grams)], dense(self._rises @ self.values[:, output]) <= 0.0
+            stiff = STIFF * float(gram.trace() / noise + prior.trace()) / self.size
+            for _ in range(ORDERINGS):
+                steps = self._rises[np.flatnonzero(wrong)]
+                found[:, output] = _factor(gram, noise, csc_array(prior + stiff * (steps.T @ steps))).solve(wanted)
+                before, wrong = wrong, dense(self._rises @ found[:, output]) < 0.0
+                if np.array_equal(wrong, before):
+                    break
+        for side, axis in enumerate(self.axes):
+            inside = np.moveaxis(found.reshape(*self.shape, -1), side, 0)[:-1]
+            if axis.sign:
+                inside[:] = axis.sign * np.maximum.accumulate(axis.sign * inside)
+        self.values = found
 
     def learn(self, free: int) -> None:
         """Take a step of Fellner and Schall at the present values; ``free`` outputs are free to vary."""
@@ -282,9 +314,9 @@ class GridBlock:
         mass, parts = self.mass(reference), list[list[NDArray[np.float64]]]()
         for gram, weight in zip(self._grams(weights), weights, strict=True):
             noisy = np.sqrt(weight / noise)[:, None] * generator.standard_normal((weight.size, POSTERIOR_DRAWS))
-            drawn = dot(self._transposed, noisy)
+            drawn = dense(self._transposed @ noisy)
             for strength, root in zip(self.strengths, roots, strict=True):
-                drawn += np.sqrt(strength) * dot(root, generator.standard_normal((self.size, POSTERIOR_DRAWS)))
+                drawn += np.sqrt(strength) * dense(root @ generator.standard_normal((self.size, POSTERIOR_DRAWS)))
             parts.append(self._deviations(_factor(gram, noise, self.prior).solve(drawn), mass, weight, generator))
         outputs = self.values.shape[1] if len(parts) == 1 else 1
         return PairSpread(
@@ -300,7 +332,7 @@ class GridBlock:
         number, found = min(-(-mass.size // NODES_AT_ONCE), POSTERIOR_DRAWS // 5), list[list[NDArray[np.float64]]]()
         for some in np.array_split(drawn, number, axis=1):
             others = generator.standard_normal((self._others.size, some.shape[1])) / np.sqrt(self.strengths[-1])
-            split = purified(PairFunction((0, 1), self._knots, self._spread_out(some, others), mass))
+            split = self.split(self.spread_out(some, others), mass)
             of_some = split.pair.values, split.rows, split.columns
             nodes, *margins = (each.std(axis=-1, keepdims=True, ddof=int(number > 1)) for each in of_some)
             found.append([nodes * self._between_nodes(split.pair.values, nodes, weight), *margins])
@@ -313,14 +345,14 @@ class GridBlock:
         """
         if not self._ordered:
             return 1.0
-        of_rows = dot(self.design, draws.reshape(self.size, -1)).std(axis=1)
-        read_off = dot(self.design, deviations.reshape(self.size, 1))[:, 0]
+        of_rows = dense(self.design @ draws.reshape(self.size, -1)).std(axis=1)
+        read_off = dense(self.design @ deviations.reshape(self.size, 1))[:, 0]
         read_squares = float(weight @ read_off**2)
         return float(np.sqrt(weight @ of_rows**2 / read_squares)) if read_squares > 0.0 else 1.0
 
     def _centre(self, weights: Matrix) -> None:
         """Move the effect to mean 0 over the rows."""
-        fitted = dot(self.design, self.values)
+        fitted = dense(self.design @ self.values)
         means = output_means(fitted, weights)
         self.values, self.fitted = self.values - means, fitted - means
 
@@ -339,11 +371,6 @@ def hats(axes: tuple[GridAxis, GridAxis], x: tuple[Vector, Vector]) -> csr_array
     found = csr_array((np.concatenate(shares), (index, np.concatenate(nodes))), shape=(rows, axes[0].size * width))
     found.eliminate_zeros()
     return found
-
-
-def dot(matrix: Sparse, values: Matrix) -> Matrix:
-    """Return the product of a sparse matrix and an array of numbers."""
-    return np.asarray(matrix @ values, dtype=np.float64)
 
 
 def _factor(gram: csc_array[np.float64], noise: float, prior: csc_array[np.float64]) -> SuperLU[np.float64]:

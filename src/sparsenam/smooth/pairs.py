@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from sparsenam.context import Context
 from sparsenam.convex.ramps import distinct
 from sparsenam.families.base import dispersion
-from sparsenam.model.pairs import PairFunction
+from sparsenam.model.curve import FittedCurve
+from sparsenam.model.pairs import Purified
+from sparsenam.smooth.constraints import Cone
 from sparsenam.smooth.design import CachedGrams, Posterior, RampDesign, Spread, solved_by_output, updated_strengths
 from sparsenam.smooth.engine import SmoothFit, SmoothProblem, has_converged, step_length
 from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread, output_means
@@ -39,15 +41,18 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairFit:
-    """Mains without a shape, pairs and intercept; pairs hold what either term explains alone, too.
+    """Mains without steps, pairs and intercept, with what either term of a pair explains alone beside the pair.
 
-    ``mains`` is the smooth fit of the mains; ``intercept`` is the score at which all of them are at their means, as an
-    absent one is. ``offset`` (rows, outputs) is all that mains do not add to the scores, ``spreads`` how uncertain the
-    pairs are, and ``freedom`` are the degrees of freedom of all.
+    ``mains`` is the smooth fit of the mains at ``places`` (mains,) in the task, ``held`` has those of steps by place.
+    ``intercept`` is the score at which all of them are at their means, as an absent one is. ``offset`` (rows, outputs)
+    is all that mains do not add to the scores, ``spreads`` how uncertain the pairs are, and ``freedom`` are the degrees
+    of freedom of all.
     """
 
     mains: SmoothFit
-    pairs: tuple[PairFunction, ...]
+    places: NDArray[np.intp]
+    held: dict[int, FittedCurve]
+    pairs: tuple[Purified, ...]
     intercept: Vector
     offset: Matrix
     spreads: tuple[PairSpread, ...]
@@ -55,15 +60,18 @@ class PairFit:
 
 
 class MainsBlock:
-    """The mains of a fit as one block: all their coefficients are solved for together."""
+    """The mains of a fit as one block: all their coefficients are solved for together. Some are ``left`` to pairs."""
 
-    def __init__(self, task: SmoothProblem, mains: SmoothFit) -> None:
-        self.layout, self.strengths, self.values = mains.layout, mains.strengths, mains.coefficients
+    def __init__(self, task: SmoothProblem, mains: SmoothFit, left: Sequence[int]) -> None:
+        self.layout, self.strengths, self.values = mains.layout, mains.strengths, mains.coefficients.copy()
+        for term in left:
+            self.values[self.layout.slices[term]] = 0.0
         self.design = RampDesign(self.layout, task.x, task.weights)
         self.freedoms, self._spreads, self._turn = mains.degrees_of_freedom, list[Spread](), 0
         self.fitted = self.design.times(self.values)
         self._grams = CachedGrams(self.design.weighted_gram)
         self._every = LEARN_EVERY if task.family.is_quadratic else 1
+        self.shapes, self._cone = mains.shapes, Cone.of(self.layout, mains.shapes)
 
     @property
     def freedom(self) -> float:
@@ -77,11 +85,16 @@ class MainsBlock:
 
     def update(self, partial: Matrix, weights: Matrix, noise: float) -> None:
         """Fit partial residuals (rows, outputs) under the strengths as they are; see `GridBlock.update`."""
-        posteriors = [Posterior(self.layout, gram.matrix, self.strengths, noise) for gram in self._grams(weights)]
+        grams = [gram.matrix for gram in self._grams(weights)]
         weighted = weights.T * (partial - output_means(partial, weights))
-        self.values = solved_by_output(posteriors, self.design.transposed_times(weighted) / noise)
-        self.fitted = self.design.times(self.values)
+        pull = self.design.transposed_times(weighted) / noise
         self._turn += 1
+        if self._cone is None:
+            posteriors = [Posterior(self.layout, gram, self.strengths, noise) for gram in grams]
+            self.values = solved_by_output(posteriors, pull)
+        else:
+            self.values, posteriors = self._cone.minima(grams, self.strengths, noise, pull, np.zeros_like(pull))
+        self.fitted = self.design.times(self.values)
         if self._turn % self._every == 0:
             self._spreads = [each.spread for each in posteriors]
             self.freedoms = np.mean([each.degrees_of_freedom for each in self._spreads], axis=0)
@@ -95,14 +108,15 @@ class MainsBlock:
         """Return the mains as a fit, given the score (outputs,) at which all effects are at their means."""
         means = self.design.means
         start = intercept - means @ self.values
-        return SmoothFit(self.layout, self.values, means, start, self.strengths, noise, self.freedoms)
+        known = self.strengths, noise, self.freedoms
+        return SmoothFit(self.layout, self.values, means, start, *known, shapes=self.shapes)
 
 
 class PairModel:
     """A sum of blocks, the pairs and then the mains, and the second-order model of the loss there.
 
-    Mains whose shapes were asked for stay as they are: ``held`` (rows, outputs) are their effects, which have
-    ``held_freedom`` degrees of freedom.
+    Mains of steps, whose ramps are no longer those that their strengths were found with, stay as they are: ``held``
+    has them by place, ``offset`` (rows, outputs) is their sum and ``held_freedom`` their degrees of freedom.
     """
 
     def __init__(
@@ -111,21 +125,24 @@ class PairModel:
         mains: SmoothFit,
         main_terms: NDArray[np.intp],
         levels: NDArray[np.bool_],
+        signs: Mapping[int, int],
         context: Context,
     ) -> None:
-        self.task, self.levels, self.context, self.noise = task, levels, context, 1.0
-        functions, shaped = mains.functions(), list(mains.shapes)
-        parts = [functions[index](task.x[main_terms[index]]) for index in shaped]
-        self.held = np.sum([np.zeros_like(task.target), *parts], axis=0)
-        self.held_freedom = float(mains.degrees_of_freedom[shaped].sum())
+        self.task, self.levels, self.signs, self.context, self.noise = task, levels, signs, context, 1.0
+        functions, steps = mains.functions(), [i for i, shape in mains.shapes.items() if shape.form == "steps"]
+        self.held = {int(main_terms[index]): functions[index] for index in steps}
+        parts = [curve(task.x[term]) for term, curve in self.held.items()]
+        self.offset = np.sum([np.zeros_like(task.target), *parts], axis=0)
+        self.held_freedom = float(mains.degrees_of_freedom[steps].sum())
         self.grids, self.counts = dict[Pair, GridBlock](), dict[Pair, tuple[int, int]]()
-        self.intercept = mains.intercept
+        self.intercept, self.places = mains.intercept, np.delete(main_terms, steps)
         self.mains: MainsBlock | None = None
-        moving = [index for index in range(main_terms.size) if index not in mains.shapes]
-        if moving:
-            part = replace(task, x=task.x[main_terms[moving]])
-            self.mains = MainsBlock(part, mains.take(moving))
-            self.intercept = self.intercept + self.mains.design.means @ self.mains.values
+        if self.places.size:
+            moving = mains.take(np.delete(np.arange(main_terms.size), steps).tolist())
+            # a sum of rising functions is at least as steep as each: pairs start with all that such a main has
+            left = [index for index, term in enumerate(self.places) if term in signs]
+            self.mains = MainsBlock(replace(task, x=task.x[self.places]), moving, left)
+            self.intercept = self.intercept + self.mains.design.means @ moving.coefficients
 
     @property
     def blocks(self) -> list[MainsBlock | GridBlock]:
@@ -142,9 +159,9 @@ class PairModel:
     def set_grid(self, pair: Pair, counts: tuple[int, int]) -> None:
         """Give a pair a grid of so many intervals, with the values of the grid that it had."""
         task, before = self.task, self.grids.get(pair)
-        parts = zip(pair, counts, strict=True)
         first, second = (
-            GridAxis.of(task.x[term], task.weights, count, bool(self.levels[term])) for term, count in parts
+            GridAxis.of(task.x[term], task.weights, count, bool(self.levels[term]), self.signs.get(term, 0))
+            for term, count in zip(pair, counts, strict=True)
         )
         generator = self.context.streams.generator(f"pair {pair} {counts}")
         grid = GridBlock((first, second), (task.x[pair[0]], task.x[pair[1]]), task.target.shape[1], generator)
@@ -156,14 +173,30 @@ class PairModel:
         """Return twice the intervals for a pair that uses many of its nodes, else the same."""
         counts, grid = self.counts[pair], self.grids[pair]
         used = np.count_nonzero(grid.mass(self.task.weights) > 0.5)
-        if grid.freedom <= CROWDED_NODES * max(used, 1):
+        if grid.freedom <= CROWDED_NODES * grid.free * max(used, 1):
             return counts
-        return _capped(self.task, pair, (2 * counts[0], 2 * counts[1]), self.levels)
+        return self.capped(pair, (2 * counts[0], 2 * counts[1]))
+
+    def capped(self, pair: Pair, wanted: tuple[int, int]) -> tuple[int, int]:
+        """Return intervals along either axis that the values and the rows allow."""
+        task, found = self.task, list[int]()
+        for term, count in zip(pair, wanted, strict=True):
+            present = ~np.isnan(task.x[term])
+            values = distinct(task.x[term, present], task.weights[present])[0].size - 1
+            found.append(values if self.levels[term] else max(min(count, values, MOST_INTERVALS), 1))
+        most = min(NODES_A_ROW * float(task.weights.sum()), MOST_NODES)
+        numbers = [side for side, term in enumerate(pair) if not self.levels[term]]
+        while numbers and (found[0] + 1) * (found[1] + 1) > most:
+            longer = max(numbers, key=found.__getitem__)
+            if found[longer] <= 2:
+                break
+            found[longer] //= 2
+        return found[0], found[1]
 
     @property
     def scores(self) -> Matrix:
         """The scores, shape (rows, outputs)."""
-        return self.intercept + np.sum([self.held, *(block.fitted for block in self.blocks)], axis=0)
+        return self.intercept + np.sum([self.offset, *(block.fitted for block in self.blocks)], axis=0)
 
     @property
     def freedom(self) -> float:
@@ -235,25 +268,19 @@ def fit_pairs(
     main_terms: NDArray[np.intp],
     pairs: Sequence[Pair],
     levels: NDArray[np.bool_],
+    signs: Mapping[int, int],
     context: Context,
 ) -> PairFit:
     """Return the fit of mains and pairs, started from that of the mains.
 
-    Parameters
-    ----------
-    task
-        All terms that a main or a pair reads, with target, weights and family.
-    mains
-        The fit of the mains alone; ``main_terms`` are their indices in ``task.x``. Those whose shapes were asked for
-        stay as they are.
-    pairs
-        The two indices in ``task.x`` of each pair.
-    levels
-        Marks the terms that are codes of unordered levels, shape (terms,).
+    ``task`` has all terms that a main or a pair reads; ``main_terms`` are the indices there of those of ``mains``, and
+    ``pairs`` and ``signs`` hold such indices too. ``levels`` (terms,) marks codes of unordered levels. No pair may fall
+    in terms whose sign is 1, nor rise in those whose sign is -1.
     """
-    model = PairModel(task, mains, main_terms, levels, context)
+    signs = {term: sign for term, sign in signs.items() if any(term in pair for pair in pairs)}
+    model = PairModel(task, mains, main_terms, levels, signs, context)
     for pair in pairs:
-        model.set_grid(pair, _capped(task, pair, (FIRST_INTERVALS, FIRST_INTERVALS), levels))
+        model.set_grid(pair, model.capped(pair, (FIRST_INTERVALS, FIRST_INTERVALS)))
     best = _swept(model, context)
     while True:
         finer = {pair: counts for pair in pairs if (counts := model.doubled(pair)) != model.counts[pair]}
@@ -271,9 +298,11 @@ def fit_pairs(
     generator, intercept, noise = context.streams.generator("pair bands"), model.intercept, model.noise
     return PairFit(
         mains=SmoothFit.constant(intercept, noise) if model.mains is None else model.mains.fit(intercept, noise),
-        pairs=tuple(grid.function(reference) for grid in grids),
+        places=model.places,
+        held=model.held,
+        pairs=tuple(grid.split(grid.spread_out(grid.values), grid.mass(reference)) for grid in grids),
         intercept=intercept,
-        offset=np.sum([model.held, *(grid.fitted for grid in grids)], axis=0),
+        offset=np.sum([model.offset, *(grid.fitted for grid in grids)], axis=0),
         spreads=tuple(grid.spread(reference, weights, noise, generator) for grid in grids),
         freedom=model.freedom,
     )
@@ -308,21 +337,3 @@ def _criterion(task: SmoothProblem, fit: _Round, noise: float) -> float:
         return fit.loss / noise + fit.freedom
     least = float(task.weights @ -task.family.conjugate(task.target, task.target))
     return (fit.loss - least) / max(1.0 - fit.freedom / float(task.weights.sum()), 1e-6) ** 2
-
-
-def _capped(task: SmoothProblem, pair: Pair, wanted: tuple[int, int], levels: NDArray[np.bool_]) -> tuple[int, int]:
-    """Return intervals along either axis that the values and the rows allow."""
-    found: list[int] = []
-    for term, count in zip(pair, wanted, strict=True):
-        cells = task.x[term]
-        present = ~np.isnan(cells)
-        values = distinct(cells[present], task.weights[present])[0].size - 1
-        found.append(values if levels[term] else max(min(count, values, MOST_INTERVALS), 1))
-    most = min(NODES_A_ROW * float(task.weights.sum()), MOST_NODES)
-    numbers = [side for side, term in enumerate(pair) if not levels[term]]
-    while numbers and (found[0] + 1) * (found[1] + 1) > most:
-        longer = max(numbers, key=found.__getitem__)
-        if found[longer] <= 2:
-            break
-        found[longer] //= 2
-    return found[0], found[1]
