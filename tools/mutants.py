@@ -229,8 +229,8 @@ MUTANTS = (
     Mutant(
         "Fellner-Schall",
         PRIOR,
-        "gained -= np.array",
-        "gained -= 0.9 * np.array",
+        "- kind.traces(np.mean(",
+        "- 0.9 * kind.traces(np.mean(",
         (SUMS, "-k", "slope_of_the_restricted"),
     ),
     Mutant("scatter of levels", PRIOR, "    values -= values.mean(axis=0)\n", "", (SUMS, "-k", "scatter")),
