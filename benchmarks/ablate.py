@@ -39,12 +39,15 @@ NOTABLE = 0.01  # change of a table's loss that counts as worse or better
 
 
 def put(values):
-    """Return a function that gives constants and functions, named "module:NAME", another value; each must exist."""
+    """Return a function that gives constants, functions and methods, named "module:NAME", another value."""
 
     def change():
         for place, value in values.items():
-            module, name = place.split(":")
+            module, path = place.split(":")
+            *owners, name = path.split(".")
             held = importlib.import_module(f"sparsenam.{module}")
+            for owner in owners:
+                held = getattr(held, owner)
             if not hasattr(held, name):
                 raise AttributeError(f"sparsenam.{module} has no {name}: the mechanism has moved")
             setattr(held, name, value)
@@ -85,9 +88,23 @@ MECHANISMS = {
     ),
     "PULL": Mechanism("a weak term keeps a third of a degree of freedom", put({"smooth.design:PULL": 0.0})),
     "refitted finalists": Mechanism(
-        "a few supports are compared by the fit made anew in the folds", put({"selection.choose:MOST_CELLS": 0})
+        "a few supports are compared by the fit made anew in the folds",
+        put({"selection.choose:MOST_CELLS": 0, "selection.choose:MOST_WIDE": 0}),
     ),
-    "all columns": Mechanism("all columns are among the finalists", put({"selection.choose:LARGEST_DESIGN": 0})),
+    "all columns": Mechanism(
+        "all columns are among the finalists", put({"selection.choose:Finals._add_all": lambda *_: None})
+    ),
+    "straight lines": Mechanism(
+        "lines in the place of all curves are finalists",
+        put({"selection.choose:Finals._straightened": lambda _, chosen: chosen}),
+    ),
+    "FITTED": Mechanism(
+        "the updates end where more columns than rows fit the table", put({"smooth.engine:FITTED": -1.0})
+    ),
+    "check of pairs": Mechanism(
+        "pairs that were found must not predict worse than curves in folds",
+        put({"fit.pairs:_held_out": lambda *_: 0.0}),
+    ),
     "dropping": Mechanism(
         "columns that others express are dropped where held-out rows cannot tell",
         put({"selection.choose:ENOUGH_ROWS": 10**9}),

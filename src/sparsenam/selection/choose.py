@@ -87,6 +87,8 @@ class Evidence:
         For each kept column the share of the folds whose fits keep it too.
     best_gain
         The gain of the point with the lowest loss.
+    lines
+        Whether straight lines predicted better than curves, so that the model has lines.
     """
 
     gain: MaybeNaN
@@ -95,6 +97,7 @@ class Evidence:
     behind_all_error: Size | None
     kept_in: dict[str, Share]
     best_gain: MaybeNaN
+    lines: bool = False
 
     @property
     def is_clear(self) -> bool:
@@ -130,11 +133,16 @@ class Evidence:
 
     def notes(self) -> list[str]:
         """Return in sentences what a user should know before trusting the choice: doubts, and what was given up."""
-        behind = f"{100 * (self.behind_all or 0.0):.1f}"
-        if not self.all_is_better or behind == "0.0":
-            return self.doubts()
-        advice = "rule='best' or alpha=0 may keep more."
-        return [*self.doubts(), f"All columns together predict better: {behind} % of the empty model's loss; {advice}"]
+        notes, behind = self.doubts(), f"{100 * (self.behind_all or 0.0):.1f}"
+        if self.lines:
+            advice = "shapes={column: 'smooth'} asks for a curve."
+            notes.append(
+                f"Straight lines predict held-out rows better than curves here, so all numbers have one; {advice}"
+            )
+        if self.all_is_better and behind != "0.0":
+            advice = "rule='best' or alpha=0 may keep more."
+            notes.append(f"All columns together predict better: {behind} % of the empty model's loss; {advice}")
+        return notes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -464,7 +472,7 @@ class Finals:
         rows, groups = design.n_rows, design.n_groups
         is_small = rows * groups <= MOST_CELLS or rows < groups <= MOST_WIDE
         self._refits = refits if is_small and not plan.least_shrinkage else None
-        self._takes_all = self._refits is not None or groups * design.width <= rows
+        self._takes_all = (self._refits is not None or groups * design.width <= rows) and not self.task.adapted
         self._scores = dict[tuple[int, bytes, bool], Vector]()
         self.found, self.all = list[Finalist](), None
         self.empty = self.add_point(0)
@@ -521,12 +529,8 @@ class Finals:
         best = walk.curve.choose("best")
         if best != proposed.place:
             self.add_point(best)
-        if self._takes_all and not self.task.adapted:
-            every = (np.arange(design.n_groups),) * self.judge.problem.n_batches
-            self.all = self.add(len(walk.points) - 1, every, 0.0)
-            better, error = self._mean(proposed.losses - self.all.losses)
-            if design.n_rows < design.n_groups and better <= CLEAR * error:  # a wide table is given to be selected from
-                self.found.remove(self.all)
+        if self._takes_all:
+            self._add_all(proposed)
         chosen = self.best()
         if chosen is self.all and chosen.supports[0].size > proposed.supports[0].size:
             walk.until_turned(goes_on, to_end=True)
@@ -536,6 +540,15 @@ class Finals:
                 self.add_point(int(later[place]))
             chosen = self.best()
         return self._straightened(self._without_needless(chosen) if design.n_rows >= ENOUGH_ROWS else chosen)
+
+    def _add_all(self, proposed: Finalist) -> None:
+        """Add all groups; of a wide table, which is given to be selected from, where they are better for certain."""
+        design = self.task.design
+        every = (np.arange(design.n_groups),) * self.judge.problem.n_batches
+        self.all = self.add(len(self.walk.points) - 1, every, 0.0)
+        better, error = self._mean(proposed.losses - self.all.losses)
+        if design.n_rows < design.n_groups and better <= CLEAR * error:
+            self.found.remove(self.all)
 
     def _straightened(self, chosen: Finalist) -> Finalist:
         """Return straight lines where they predict better by a standard error: curves may follow few or wild rows."""
@@ -595,7 +608,8 @@ class Finals:
             behind, behind_error = (each / unit for each in self._mean(chosen.losses - self.all.losses))
         kept, *folds = (task.columns(support) for support in chosen.supports)
         kept_in = {task.column_names[int(each)]: float(np.mean([each in fold for fold in folds])) for each in kept}
-        return Evidence(gain / unit, gain_error / unit, behind, behind_error, kept_in, (null - min(means)) / unit)
+        best_gain = (null - min(means)) / unit
+        return Evidence(gain / unit, gain_error / unit, behind, behind_error, kept_in, best_gain, chosen.lines)
 
 
 def optimism_of(judge: HeldOutJudge, kept: Indices, losses: Vector) -> float:
