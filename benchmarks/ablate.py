@@ -98,8 +98,8 @@ MECHANISMS = {
         "lines in the place of all curves are finalists",
         put({"selection.choose:Finals._straightened": lambda _, chosen: chosen}),
     ),
-    "FITTED": Mechanism(
-        "the updates end where more columns than rows fit the table", put({"smooth.engine:FITTED": -1.0})
+    "SEPARATING": Mechanism(
+        "the updates end where classes are being separated", put({"smooth.engine:SEPARATING": 0.0})
     ),
     "check of pairs": Mechanism(
         "pairs that were found must not predict worse than curves in folds",

@@ -199,8 +199,7 @@ def find_pairs(
         return []
     weights = prepared.weights * np.mean(replace(task, target=expected).curvatures(scores), axis=0)
     response = slopes / weights[:, None]
-    start = family.best_constant(prepared.target, prepared.weights)
-    explained = task.loss(np.tile(start, (len(scores), 1))) - task.loss(scores)
+    explained = task.loss(task.constant_scores) - task.loss(scores)
     squares = float(np.sum(weights[:, None] * response**2))
     null_loss = (0.5 * squares + max(explained, 0.0)) / float(weights.sum())
     least = 1.0 if family.dispersion == "fixed" else 0.0

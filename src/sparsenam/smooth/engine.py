@@ -44,8 +44,11 @@ OBJECTIVE_ROUNDING = 1e-8  # of the objective: a step that raises it by less is 
 UPDATE_TOL, FREEDOM_TOL = 0.01, 0.02  # relative and absolute change of the degrees of freedom at which the updates end
 # make constants: UPDATES halved -0.01 %, doubled +0.03 % loss
 UPDATES, NEWTON_STEPS = 15, 25  # at most
-# of the constant's loss: the updates end there where columns outnumber rows, which any of them then fit. Without,
-# four_or_nine with all columns has 2.4 times the loss, and rock_art the same
+# of the loss before a step: where it is less while the degrees of freedom rise, classes are being separated. Without,
+# breast cancer with all columns has a log loss of 0.117 instead of 0.089 (3 × 5 folds), four_or_nine twice its loss
+SEPARATING = 0.95
+# of the constant's loss: the end where columns outnumber rows, which any of them separate. Without, four_or_nine with
+# all columns has 1.3 times the loss in the folds
 FITTED = 0.02
 LARGE, UPDATES_OF_LARGE = 2500, 6  # columns from which an update takes half a second and more, and updates there
 
@@ -69,11 +72,10 @@ class SmoothProblem:
         """Return Σᵢ wᵢ loss(yᵢ, scoresᵢ)."""
         return float(self.weights @ self.family.loss(scores, self.target))
 
-    def is_fitted(self, loss: float) -> bool:
-        """Whether a loss is nearly that of a perfect prediction."""
-        least = float(self.weights @ -self.family.conjugate(self.target, self.target))
-        constant = self.family.best_constant(self.target, self.weights)
-        return loss - least <= FITTED * (self.loss(np.tile(constant, (len(self.target), 1))) - least)
+    @property
+    def constant_scores(self) -> Matrix:
+        """The scores (rows, outputs) of the best constant."""
+        return np.tile(self.family.best_constant(self.target, self.weights), (len(self.target), 1))
 
     def curvatures(self, scores: Matrix) -> Matrix:
         """Return the curvature h of the loss in each score, (outputs, rows), or (1, rows) where all outputs share it.
@@ -367,7 +369,7 @@ def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None 
     used = strengths = reached.strengths
     freedom, spreads = np.zeros(len(layout.ramps)), list[Spread]()
     for _ in range(len(freedoms), rows.most_steps):
-        used = strengths
+        used, loss = strengths, point.loss
         point, step, spreads = _stepped(rows, point, used, noise, cone)
         freedom = np.mean([each.degrees_of_freedom for each in spreads], axis=0)
         strengths = updated_strengths(layout, used, spreads, point.coefficients, task.free_outputs)
@@ -376,13 +378,25 @@ def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None 
         freedoms = [*freedoms, float(freedom.sum())] if step == 1.0 else [float(freedom.sum())]
         failed = failed + 1 if step == 0.0 else 0
         steps.report()
-        if has_converged(freedoms) or failed == 2 or steps.out_of_time():
+        is_separated = separates(rows, freedoms, point.loss, loss)
+        if has_converged(freedoms) or failed == 2 or is_separated or steps.out_of_time():
             break
-        if layout.size > len(task.target) and not task.family.is_quadratic and task.is_fitted(point.loss):
-            break  # separated classes: steps would go on for ever, under an ever weaker prior
         rows.keep(Reached(point, noise, strengths, freedoms))
     coefficients = point.coefficients if cone is None else cone.inside(point.coefficients)
     return SmoothFit(layout, coefficients, rows.basis.means, point.intercept, used, noise, freedom, spreads)
+
+
+def separates(rows: Rows, freedoms: Sequence[float], loss: float, before: float) -> bool:
+    """Return whether steps separate classes: with ever less curvature the prior gets weaker and scores grow on.
+
+    ``before`` is the loss before the last step.
+    """
+    task = rows.task
+    if task.family.response not in ("binary", "labels", "classes"):
+        return False
+    if rows.layout.size > len(task.target) and loss < FITTED * task.loss(task.constant_scores):
+        return True
+    return len(freedoms) > 2 and freedoms[-3] < freedoms[-2] < freedoms[-1] and loss < SEPARATING * before
 
 
 def _stepped(
