@@ -80,7 +80,7 @@ class FittedCurve:
     """The effect of one term: linear between knots, with another slope beyond either end.
 
     ``knots`` (m,), m ≥ 1, are where the slope changes, rising, in the units of the term; ``values`` (m, outputs) are
-    the effects there. ``left_slope`` and ``right_slope`` (outputs,) are the slopes below the first and above the last knot,
+    the effects there. ``left_slope`` and ``right_slope`` (outputs,) are those below the first and above the last knot,
     ``absent`` (outputs,) is what is added where the term is NaN.
     """
 
