@@ -86,11 +86,9 @@ class Audit(Found):
     def finding(self) -> Finding:
         notes = list(self.notes)
         if self.harms:
-            saved = (
-                "A cost is the mean loss that a small curve of the column would have saved, in rows held out from it"
-            )
+            saved = "the mean loss that a small curve of the column would have saved, in rows held out from it"
             count = count_text(len(self.harms), "combination")
-            notes.insert(0, f"{saved}; p-values are corrected for {count}.")
+            notes.insert(0, f"A cost is {saved}; p-values are corrected for {count}.")
         if self.too_small:
             small = ", ".join(self.too_small[:ROWS_SHOWN]) + (" …" if len(self.too_small) > ROWS_SHOWN else "")
             notes.append(f"Too small to test (less than {FEWEST_SUBGROUP_ROWS} rows): {small}.")

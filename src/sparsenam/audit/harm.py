@@ -227,10 +227,8 @@ class _Curves:
         rows, slopes, bends = self.rows, self.rows.slopes, self.rows.bends
         if point.any():
             scores = rows.scores + point[self.codes, self.bins]
-            slopes, bends = (
-                -rows.family.gradient(scores, rows.target),
-                rows.family.hessian_diagonal(scores, rows.target),
-            )
+            slopes = -rows.family.gradient(scores, rows.target)
+            bends = rows.family.hessian_diagonal(scores, rows.target)
         shape, weights = (AUDIT_FOLDS, *self.counts.shape), rows.weights[:, None]
         cells = (rows.folds * shape[1] + self.codes) * shape[2] + self.bins
         return _tabled(cells, weights * slopes, shape), _tabled(cells, weights * bends, shape)

@@ -49,9 +49,9 @@ class RowCounts:
         return RowCounts(self.fit + other.fit, self.held + other.held, self.unknown + other.unknown)
 
 
-def count_rows(blocks: ColumnBlocks, draw: Draw, report: Report = None) -> RowCounts:
+def count_rows(blocks: ColumnBlocks, draw: Draw) -> RowCounts:
     """Return how many rows are which: one pass, over target, weights and exposure only."""
-    return blocks.only(()).reduce(counted, draw, report)
+    return blocks.only(()).reduce(counted, draw)
 
 
 def counted(block: Block, draw: Draw) -> RowCounts:

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from sparsenam.cli.held_out import Draw, Part, SomeRows, count_rows
-from sparsenam.cli.problem import (
-    FileProblem,
-    LabelledRows,
-    TargetRequest,
-    check_share,
-    check_size,
-    find_kind,
-    left_out,
-)
+from sparsenam.cli.problem import FileProblem, LabelledRows, TargetRequest, check_share, check_size, find_kind, left_out
 from sparsenam.cli.tables import FileTable, check_place
 from sparsenam.cli.text_files import damaged
 from sparsenam.context import ProgressBar, ResumeFile, Streams

@@ -19,15 +19,7 @@ import numpy as np
 import sparsenam
 from sparsenam.cli.large import LargeProblem
 from sparsenam.cli.measure import advise, measure, performance
-from sparsenam.cli.problem import (
-    LabelledRows,
-    TableProblem,
-    TargetKind,
-    TargetRequest,
-    dropping,
-    pose,
-    settled_types,
-)
+from sparsenam.cli.problem import LabelledRows, TableProblem, TargetKind, TargetRequest, dropping, pose, settled_types
 from sparsenam.cli.tables import read_file
 from sparsenam.codec import Plain
 from sparsenam.context import ResumeFile
@@ -268,10 +260,7 @@ def _remember(estimator: AdditiveEstimator, problem: Posed, asked: TargetRequest
 
 def _named_scores(errors: Plain) -> dict[str, float | None]:
     name, baseline = errors["measure"], errors["baseline_is"]
-    scores = {
-        f"{name} on held-out rows": errors["model"],
-        f"{name} of the baseline ({baseline})": errors["baseline"],
-    }
+    scores = {f"{name} on held-out rows": errors["model"], f"{name} of the baseline ({baseline})": errors["baseline"]}
     known = {"measure", "model", "baseline", "baseline_is", "higher_is_better", name.replace(" ", "_")}
     return scores | {key.replace("_", " "): value for key, value in errors.items() if key not in known}
 

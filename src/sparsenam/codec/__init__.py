@@ -208,10 +208,6 @@ def form_of(hint: Any, path: str) -> Form:
     raise TypeError(f"no form for {hint} at {path!r}")
 
 
-def _write_plain(value: object, writer: Writer) -> Json:
-    return _plain(value)
-
-
 def _read_plain(value: object, reader: Reader, deepest: int = DEEPEST) -> object:
     if deepest > 0 and (is_list(value) or is_object(value)):
         for item in value if isinstance(value, list) else value.values():
@@ -221,7 +217,7 @@ def _read_plain(value: object, reader: Reader, deepest: int = DEEPEST) -> object
     return value
 
 
-PLAIN = Form(_write_plain, _read_plain)
+PLAIN = Form(lambda value, writer: _plain(value), _read_plain)
 
 
 def _scalar(kind: type, bounds: Bounds) -> Form:
@@ -263,7 +259,7 @@ def _word(words: tuple[object, ...]) -> Form:
             raise DamageError(f"one of {list(words)}", value)
         return value
 
-    return Form(_write_plain, read)
+    return Form(PLAIN.write, read)
 
 
 def _last(metadata: Sequence[object], kind: type[Value]) -> Value | None:

@@ -30,9 +30,8 @@ from sparsenam.families.base import SMALLEST_FLOAT
 from sparsenam.penalties import GroupLasso, Penalty, SortedPenalty, WeightedLasso
 
 TOLERANCE = 1e-4  # duality gap of a solution, relative to the loss of the empty model
-WARM_STARTS = (
-    12  # from alpha_max to a given alpha; with six, three classes at alpha 1e-4 got no certificate (test_shapes.py)
-)
+# from alpha_max to a given alpha; with six, three classes at alpha 1e-4 got no certificate (test_shapes.py)
+WARM_STARTS = 12
 SMALL_DESIGN = 512  # so few columns are all put into the Gram at once
 SMALL_AT_KNOTS = 2500  # the same where sums are taken at knots, which costs less than reading the rows for gradients
 SOLVER_ROUNDS = 60

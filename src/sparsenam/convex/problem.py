@@ -312,16 +312,8 @@ def allowed_slack(tol: float) -> float:
 class Certificate:
     """What is proved about a solution.
 
-    Attributes
-    ----------
-    gap
-        Duality gap relative to the null loss: no other solution can be better by more.
-    tol
-        The gap that was asked for.
-    slack
-        For each dropped group its gradient's norm over the one at which it would enter, from 0 to 1.
-    kept
-        Names of the groups in the model.
+    No other can be better by more than ``gap``, a share of the null loss, where ``tol`` was asked for. ``slack`` is for
+    each dropped group its gradient's norm over the one at which it would enter, from 0 to 1; ``kept`` are the others.
     """
 
     gap: float
@@ -365,9 +357,8 @@ def certify(
     # The dual point comes from the best intercept; the primal value from the one that was given.
     shifted = scores + problem.best_shifts(scores)[:, :, None]
     penalised, dual, slack = _bounds(problem, shifted, lengths, alpha, convex)
-    gap = (float(problem.loss(scores)[0]) + penalised - dual) / float(
-        problem.explainable_loss(problem.constant_scores(problem.constants()))[0]
-    )
+    null_loss = problem.explainable_loss(problem.constant_scores(problem.constants()))
+    gap = (float(problem.loss(scores)[0]) + penalised - dual) / float(null_loss[0])
     if not gap <= tol:
         expected = f"a relative duality gap up to {tol:.2g}"
         raise CertificateError(describe("certificate", expected, f"{gap:.3g}", "solve to a smaller tol"))

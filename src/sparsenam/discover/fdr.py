@@ -47,28 +47,14 @@ HOW = {
 class Discoveries(Found):
     """The columns that a test keeps, of which at most a share q, on average over tables, has no effect.
 
-    Attributes
-    ----------
-    q
-        The false discovery rate asked for.
-    method, reason
-        "knockoffs" or "split", and why that one.
-    kept
-        The discovered columns.
-    always_kept
-        Columns of ``always_keep``: they are in the model without a test, and q says nothing of them.
-    statistics
-        Of each tested column; it is a discovery where this is at least ``threshold``. For knockoffs it is the area
-        under the path less that of the copy, for split -log₁₀ of the p-value. Columns that enter together share one.
-    threshold
-        None where nothing is found.
-    p_values
-        Of each tested column; None for knockoffs, which have none.
-    construction
-        How knockoffs were drawn, "gaussian copula", "elliptical copula" or "sequential"; None for split.
-    reachable
-        Whether there are enough tested columns (1/q for knockoffs) or rows (20 for split) for a discovery. Knockoffs
-        need more: at least 1/q of the columns must act.
+    ``method`` is "knockoffs" or "split", and ``reason`` says why that one. ``kept`` are the discovered columns, and
+    ``always_kept`` those of ``always_keep``: they are in the model without a test, and q says nothing of them. A tested
+    column is a discovery where its number in ``statistics`` is at least the ``threshold``, None where nothing is found.
+    For knockoffs that is the area under the path less that of the copy, for split -log₁₀ of the p-value; columns that
+    enter together share one. ``p_values`` are None for knockoffs, which have none. ``construction`` is how knockoffs
+    were drawn, "gaussian copula", "elliptical copula" or "sequential"; None for split. ``reachable`` says whether there
+    are enough tested columns (1/q for knockoffs) or rows (20 for split) for a discovery. Knockoffs need more: at least
+    1/q of the columns must act.
     """
 
     q: Share

@@ -48,14 +48,9 @@ def split_p_values(
 ) -> Vector:
     """Return a p-value for each hypothesis, that none of its groups has an effect, shape (hypotheses,).
 
-    Parameters
-    ----------
-    task_for
-        Poses the convex problem with weights on some rows alone; what its design has of the target is of these rows.
-    fold_target
-        What halves are balanced by, shape (rows, outputs).
-    hypotheses
-        The groups of each; groups outside all of them are fitted beside them.
+    ``task_for`` poses the convex problem with weights on some rows alone; what its design has of the target is of these
+    rows. Halves are balanced by ``fold_target`` (rows, outputs). ``hypotheses`` are the groups of each; groups outside
+    all of them are fitted beside them.
     """
     rows = len(fold_target)
     sample = task_for(np.ones(rows, dtype=np.bool_)).prepared
@@ -125,16 +120,11 @@ def _best_point(task: ConvexTask, splits: Splits) -> ConvexPoint:
 
 
 def one_sided_p(curves: Array, target: Matrix, weights: Vector, family: Family) -> Vector:
-    """Return the chances of coefficients as large where a curve has no effect, shape (curves,).
+    """Return the chances of coefficients as large where a curve (rows, curves, outputs) has no effect, shape (curves,).
 
     The scores are β + Σⱼ cⱼ fⱼ(x), fitted under the family's loss without penalty. A coefficient over its standard
     error is compared with Student's distribution; only positive ones speak for a curve. The error is that of the
     sandwich, with residuals enlarged by their leverage (HC3), so that the variance needs no model.
-
-    Parameters
-    ----------
-    curves
-        fⱼ of each row, shape (rows, curves, outputs).
     """
     rows, count, outputs = curves.shape
     n_free = outputs - family.couples_outputs  # softmax does not see what all outputs share: its last intercept is 0

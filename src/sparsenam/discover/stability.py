@@ -126,16 +126,14 @@ class Stability(Found):
 
     def promise(self, threshold: float = THRESHOLD) -> str:
         """Return in a sentence what is known of the columns in this share of the half-samples."""
-        count, bound = len(self.stable(threshold)), self.bound(threshold)
+        count, bound, halves = len(self.stable(threshold)), self.bound(threshold), share_text(threshold)
         chance = f"{number_text(self.kept_per_half, 3)} of {self.n_columns}"
         low = f"kept by a half-sample no more often than by a random choice of as many columns ({chance})"
         if not count:
-            return f"No column is in {share_text(threshold)} of the half-samples."
+            return f"No column is in {halves} of the half-samples."
         if bound >= count:
-            return (
-                f"Nothing is promised of the columns in {share_text(threshold)} of the half-samples: so many are kept."
-            )
-        found = f"Of the {count_text(count, 'column')} in at least {share_text(threshold)} of the half-samples"
+            return f"Nothing is promised of the columns in {halves} of the half-samples: so many are kept."
+        found = f"Of the {count_text(count, 'column')} in at least {halves} of the half-samples"
         text = f"{found} at most {number_text(bound, 2)}, on average over tables like this one, are {low}"
         unimodal = self.bound_if_unimodal(threshold)
         if unimodal is not None and unimodal < bound:

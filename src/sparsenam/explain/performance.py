@@ -15,7 +15,7 @@ ROWS_DRAWN = 300  # rows that are drawn one by one
 HELD_OUT = "rows held out"
 
 
-def class_performance(chances: ArrayLike, came_true: ArrayLike, name: str, rows_are: str = HELD_OUT) -> Plain:
+def class_performance(chances: ArrayLike, came_true: ArrayLike, name: str) -> Plain:
     """Return how probabilities (rows,) of a class compare with whether it came true (rows,).
 
     ``calibration`` has the mean probability, the share that came true and the rows of each bin; ``thresholds`` the rows
@@ -30,7 +30,7 @@ def class_performance(chances: ArrayLike, came_true: ArrayLike, name: str, rows_
     return to_plain(
         {
             "kind": "classes",
-            "rows_are": rows_are,
+            "rows_are": HELD_OUT,
             "rows": len(given),
             "of": name,
             "positive": int(truth.sum()),
@@ -44,7 +44,7 @@ def class_performance(chances: ArrayLike, came_true: ArrayLike, name: str, rows_
     )
 
 
-def number_performance(predicted: ArrayLike, target: ArrayLike, rows_are: str = HELD_OUT) -> Plain:
+def number_performance(predicted: ArrayLike, target: ArrayLike) -> Plain:
     """Return how predictions (rows,) compare with the target (rows,): some rows, and how large errors are."""
     given, truth = np.asarray(predicted, dtype=np.float64), np.asarray(target, dtype=np.float64)
     some = np.unique(np.linspace(0, len(given) - 1, ROWS_DRAWN).round().astype(np.intp))
@@ -52,7 +52,7 @@ def number_performance(predicted: ArrayLike, target: ArrayLike, rows_are: str = 
     return to_plain(
         {
             "kind": "numbers",
-            "rows_are": rows_are,
+            "rows_are": HELD_OUT,
             "rows": len(given),
             "points": {"predicted": given[some], "residual": (truth - given)[some]},
             "errors": {"share": [0.5, 0.8, 0.9, 0.95], "within": np.quantile(errors, [0.5, 0.8, 0.9, 0.95])},

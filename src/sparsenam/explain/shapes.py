@@ -218,8 +218,8 @@ def thin_spans(feature: Feature) -> list[tuple[float, float]]:
     return found
 
 
-def thinned(curve: Curve, tolerance: float = THIN) -> Curve:
-    """Return the curve on fewer points, off by at most ``tolerance`` of its height at each point left out.
+def thinned(curve: Curve) -> Curve:
+    """Return the curve on fewer points, off by at most `THIN` of its height at each point left out.
 
     The farthest point from the chord is kept, on both sides of it again, until none is too far off. A curve with
     gaps (effects that are not finite) is kept whole.
@@ -229,7 +229,7 @@ def thinned(curve: Curve, tolerance: float = THIN) -> Curve:
         effects = np.hstack([effects, POINTWISE * np.array(curve.deviation)])
     if len(x) < 3 or not (np.isfinite(effects).all() and np.isfinite(x).all()):
         return curve
-    allowed = tolerance * float(np.ptp(np.array(curve.effect)) or np.ptp(effects))
+    allowed = THIN * float(np.ptp(np.array(curve.effect)) or np.ptp(effects))
     kept = np.zeros(len(x), dtype=bool)
     kept[[0, -1]] = True
     pieces = [(0, len(x) - 1)]

@@ -130,12 +130,7 @@ def _refuse_place(file: Path) -> None:
 
 
 def largest_difference(
-    model: PortableModel,
-    path: str | PathLike[str],
-    to: str | None,
-    options: Options,
-    rows: Rows,
-    scores: Matrix,
+    model: PortableModel, path: str | PathLike[str], to: str | None, options: Options, rows: Rows, scores: Matrix
 ) -> float:
     """Return how far the scores of the written files are from given ones (rows, outputs), in units of their scale."""
     target, file = target_for(path, to).load(options), Path(path)

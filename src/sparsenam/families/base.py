@@ -45,36 +45,22 @@ class Family(Protocol):
 
     Scores and targets have shape (rows, outputs).
 
-    Attributes
-    ----------
-    name
-        The name that the parameter ``family`` takes.
-    link
-        The function that turns a mean into a score.
-    range
-        The values that y may take.
-    standardizes_target
-        Whether y is brought to mean 0 and variance 1 before the fit.
-    robust_scale
-        Whether that is done by median and median absolute deviation: where few outliers make most of the variance,
-        everything else would shrink to nothing otherwise.
-    curvature
-        A bound on the second derivative of the loss in the scores; ∞ where there is none.
-    is_quadratic
-        Whether the loss is ½ Σₖ (score - y)², so that least squares solve it.
-    couples_outputs
-        Whether the loss is not a sum over outputs, as for softmax; `hessian_diagonal` is then the same for all.
-    response
-        What y is: a number, a count, an amount, one of two classes (an output of 0 or 1), one of several classes (an
-        output for each), or several labels (an output of 0 or 1 for each).
-    dispersion
-        How the scale φ of the noise is found: it is 1 ("fixed"), by Pearson's estimate ("pearson"), or from the
-        derivatives of the loss ("empirical").
-    variance_power
-        The power p of the variance φ μᵖ in Pearson's estimate; 0 where that is not used.
-    exposure_power
-        The power q such that y with mean E eˢ has the loss of y/E with mean eˢ, times E^q: a model with exposures E
-        is then one without, fitted to y/E with weights w E^q. None where there is no such q.
+    - ``name``: the name that the parameter ``family`` takes.
+    - ``link``: the function that turns a mean into a score; ``range``: the values that y may take.
+    - ``standardizes_target``: whether y is brought to mean 0 and variance 1 before the fit.
+    - ``robust_scale``: whether that is done by median and median absolute deviation: where few outliers make most of
+      the variance, everything else would shrink to nothing otherwise.
+    - ``curvature``: a bound on the second derivative of the loss in the scores; ∞ where there is none.
+    - ``is_quadratic``: whether the loss is ½ Σₖ (score - y)², so that least squares solve it.
+    - ``couples_outputs``: whether the loss is not a sum over outputs, as for softmax; `hessian_diagonal` is then the
+      same for all.
+    - ``response``: what y is: a number, a count, an amount, one of two classes (an output of 0 or 1), one of several
+      classes (an output for each), or several labels (an output of 0 or 1 for each).
+    - ``dispersion``: how the scale φ of the noise is found: it is 1 ("fixed"), by Pearson's estimate ("pearson"), or
+      from the derivatives of the loss ("pooled", "empirical"); see `dispersion`.
+    - ``variance_power``: the power p of the variance φ μᵖ in Pearson's estimate; 0 where that is not used.
+    - ``exposure_power``: the power q such that y with mean E eˢ has the loss of y/E with mean eˢ, times E^q: a model
+      with exposures E is then one without, fitted to y/E with weights w E^q. None where there is no such q.
     """
 
     name: str

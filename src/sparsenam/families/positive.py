@@ -46,13 +46,9 @@ class LogFamily(Family):
 class Poisson(LogFamily):
     """eˢ - y s for y ≥ 0: the negative log-likelihood of counts with mean eˢ, up to a constant.
 
-    With an exposure E, y with mean E eˢ has the loss of y/E with mean eˢ, times E: ``exposure_power`` is 1.
-
-    Parameters
-    ----------
-    dispersion
-        "pooled" estimates the variance as a multiple of the mean (quasi-likelihood), so that curves do not follow the
-        noise of counts that vary more than Poisson's; "fixed" takes Poisson's variance.
+    With an exposure E, y with mean E eˢ has the loss of y/E with mean eˢ, times E: ``exposure_power`` is 1. The
+    ``dispersion`` "pooled" estimates the variance as a multiple of the mean (quasi-likelihood), so that curves do not
+    follow the noise of counts that vary more than Poisson's; "fixed" takes Poisson's variance.
     """
 
     dispersion: Dispersion = "pooled"
@@ -81,14 +77,9 @@ LEAST_OVERDISPERSION, MOST_OVERDISPERSION = 1e-6, 1e4
 class NegativeBinomial(LogFamily):
     """(y + 1/κ) log(1 + κeˢ) - y s for counts y: mean μ = eˢ, variance μ + κμ² (NB2).
 
-    ``exposure_power`` is None: with mean E eˢ the variance Eμ + κE²μ² has another shape than that of y/E with
-    any weight, so an exposure cannot be turned into one.
-
-    Parameters
-    ----------
-    overdispersion
-        κ > 0; towards 0 the family becomes Poisson. "auto" stands for a κ yet to be estimated: fit `first_family`,
-        then go on with `estimated`.
+    ``overdispersion`` is κ > 0; towards 0 the family becomes Poisson. "auto" stands for a κ yet to be estimated: fit
+    `first_family`, then go on with `estimated`. ``exposure_power`` is None: with mean E eˢ the variance Eμ + κE²μ² has
+    another shape than that of y/E with any weight, so an exposure cannot be turned into one.
     """
 
     overdispersion: float | Literal["auto"] = 1.0
@@ -205,11 +196,8 @@ class Gamma(LogFamily):
 class Tweedie(LogFamily):
     """y e^((1-p)s)/(p-1) + e^((2-p)s)/(2-p) for y ≥ 0: mean eˢ, variance φ e^(ps), a mass at 0.
 
-    Parameters
-    ----------
-    power
-        p with 1 < p < 2: a sum of a Poisson number of Gamma amounts. Towards 1 it is Poisson, towards 2 Gamma.
-        With an exposure E, y with mean E eˢ has the loss of y/E with mean eˢ, times E^(2-p).
+    The ``power`` is p with 1 < p < 2: a sum of a Poisson number of Gamma amounts. Towards 1 it is Poisson, towards 2
+    Gamma. With an exposure E, y with mean E eˢ has the loss of y/E with mean eˢ, times E^(2-p).
     """
 
     power: float = 1.5

@@ -52,13 +52,9 @@ class Gaussian(Family):
 class Huber(Family):
     """½u² for |u| ≤ c and c|u| - ½c² beyond, u = s - y and c = width · scale.
 
-    Parameters
-    ----------
-    width
-        In units of ``scale``; 1.345 keeps 95 % of the efficiency of squares when residuals are normal.
-    scale
-        The spread of the residuals without outliers, on the scale of the fit. "auto" stands for one yet to be
-        measured: fit `first_family`, then go on with `estimated`.
+    A ``width`` of 1.345 keeps 95 % of the efficiency of squares when residuals are normal. ``scale`` is the spread of
+    the residuals without outliers, on the scale of the fit. "auto" stands for one yet to be measured: fit
+    `first_family`, then go on with `estimated`.
     """
 
     width: float = 1.345
@@ -121,13 +117,8 @@ class Quantile(Family):
     """ε log(1 + e^((s-y)/ε)) - τ(s - y): the pinball loss averaged over logistic noise of scale ε in y.
 
     Its minimum is the τ-quantile of y plus that noise, whose standard deviation is 1.8ε. ``mean`` is the quantile.
-
-    Parameters
-    ----------
-    level
-        τ with 0 < τ < 1; 0.5 is the median.
-    smoothing
-        ε > 0 on the scale of the fit, where y has variance 1.
+    The ``level`` is τ with 0 < τ < 1, 0.5 for the median; ``smoothing`` is ε > 0 on the scale of the fit, where y has
+    variance 1.
     """
 
     level: float = 0.5

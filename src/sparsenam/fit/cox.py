@@ -56,15 +56,9 @@ def alternate(
 ) -> tuple[Result, Vector]:
     """Repeat ``fit`` until its scores are those that it was given; return the last fit and its scores (rows,).
 
-    Parameters
-    ----------
-    likelihood
-        The partial log-likelihood of scores (rows,).
-    fit
-        Takes scores (rows,) and the number of the iteration, fits Poisson rates to the hazard that the scores give,
-        and returns the fit and its scores.
-    exact
-        Whether each fit solves its problem exactly, so that the alternation can converge to many digits.
+    ``likelihood`` is the partial log-likelihood of scores (rows,). ``fit`` takes scores (rows,) and the number of the
+    iteration, and fits Poisson rates to the hazard that the scores give. ``exact`` says whether each fit solves its
+    problem exactly, so that the alternation can converge to many digits.
     """
     small, same = (EXACT_MOVE, EXACT_CHANGE) if exact else (SMALL_MOVE, SMALL_CHANGE)
     given, value, iteration = start - start.mean(), -np.inf, 0

@@ -99,9 +99,8 @@ def train_path(
     """Yield penalised networks for rising alphas, each started from the one before it."""
     rest, start = problem, _random_start(problem, network, context)
     for alpha in alphas:
-        objective = Objective(
-            rest.prepared, problem.family, penalty_on_terms(penalty, rest), float(alpha), network.penalize
-        )
+        on_terms = penalty_on_terms(penalty, rest)
+        objective = Objective(rest.prepared, problem.family, on_terms, float(alpha), network.penalize)
         trained = train_network(objective, network, start.bank, start.theta, context)
         outcome, model = trained.outcome, _finished(rest, trained).model
         yield float(alpha), Fitted(model, trained.norms, outcome.history, outcome.stationarity)

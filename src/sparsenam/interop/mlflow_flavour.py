@@ -110,11 +110,7 @@ def _arguments(model: AdditiveEstimator, folder: Path, X: Any, settings: Plain) 
     model.save(folder / FILE)
     described = settings.get("mlflow_model") or models.Model()
     described.add_flavor(FLAVOUR, sparsenam_version=version("sparsenam"), data=f"data/{FILE}")
-    arguments: Plain = {
-        "loader_module": LOADER,
-        "data_path": str(folder / FILE),
-        "mlflow_model": described,
-    }
+    arguments: Plain = {"loader_module": LOADER, "data_path": str(folder / FILE), "mlflow_model": described}
     if "conda_env" not in settings:
         arguments["pip_requirements"] = [f"sparsenam[mlflow]=={version('sparsenam')}"]
     if X is not None:

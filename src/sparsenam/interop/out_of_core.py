@@ -34,11 +34,7 @@ SPARK_TYPES = {"f": "double", "i": "bigint", "b": "boolean", "O": "string"}
 
 
 def predict_table(
-    model: AdditiveEstimator,
-    source: object,
-    *,
-    to: str | PathLike[str] | None = None,
-    method: Method = "predict",
+    model: AdditiveEstimator, source: object, *, to: str | PathLike[str] | None = None, method: Method = "predict"
 ) -> Any:
     """Return predictions of a table that is not in memory, found block by block.
 

@@ -55,27 +55,12 @@ def effects_of(functions: Functions, x: Matrix, outputs: int) -> NDArray[np.floa
 
 @dataclass(frozen=True, eq=False)
 class AdditiveModel:
-    """h(x) = β + Σⱼ hⱼ(xⱼ) + Σ hⱼₖ(xⱼ, xₖ) over the kept terms and pairs of them.
+    """h(x) = β + Σⱼ hⱼ(xⱼ) + Σ hⱼₖ(xⱼ, xₖ) over the kept terms and pairs of them, on the scale of a family's scores.
 
-    The methods read terms of shape (rows, n_terms), as an encoder gives them.
-
-    Parameters
-    ----------
-    family
-        The family whose scores this model gives.
-    terms
-        Indices of the kept terms, shape (kept,).
-    n_terms
-        Number of terms that the encoder gives.
-    functions
-        The effects of the kept terms, centred over the training rows: curves, or sub-networks that are none.
-    intercept
-        β, shape (outputs,).
-    pairs
-        Joint effects of two kept terms.
-    weights
-        Number of parameters that each kept term's sub-network was trained with, shape (kept,); None where the curves
-        themselves are counted.
+    The methods read terms of shape (rows, n_terms), as an encoder gives them. ``terms`` (kept,) are the indices of the
+    kept ones, ``functions`` their effects, centred over the training rows: curves, or sub-networks that are none.
+    ``intercept`` (outputs,) is β, ``pairs`` are joint effects of two kept terms. ``weights`` (kept,) are the numbers of
+    parameters that the terms' sub-networks were trained with, None where the curves themselves are counted.
     """
 
     family: StoredFamily
@@ -267,15 +252,12 @@ def finish(
 def keep_terms(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveModel:
     """Return the model of some of its terms and the pairs of these; effects are centred, so the intercept stays."""
     indices = np.flatnonzero(kept)
-    terms, functions = set(model.terms[indices].tolist()), model.functions
+    terms, every = set(model.terms[indices].tolist()), model.functions
+    functions = every.take(indices) if isinstance(every, SubNetworks) else tuple(every[index] for index in indices)
     return replace(
         model,
         terms=model.terms[indices],
-        functions=(
-            functions.take(indices)
-            if isinstance(functions, SubNetworks)
-            else tuple(functions[index] for index in indices)
-        ),
+        functions=functions,
         weights=None if model.weights is None else model.weights[indices],
         pairs=tuple(pair for pair in model.pairs if terms.issuperset(pair.terms)),
     )

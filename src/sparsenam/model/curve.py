@@ -79,16 +79,9 @@ def bucket_of(x: Vector, low: float, high: float, per_unit: float) -> NDArray[np
 class FittedCurve:
     """The effect of one term: linear between knots, with another slope beyond either end.
 
-    Parameters
-    ----------
-    knots
-        Where the slope changes, rising, shape (m,) with m ≥ 1, in the units of the term.
-    values
-        The effect at the knots, shape (m, outputs).
-    left_slope, right_slope
-        Slopes below the first and above the last knot, shape (outputs,).
-    absent
-        What is added where the term is NaN, shape (outputs,).
+    ``knots`` (m,), m ≥ 1, are where the slope changes, rising, in the units of the term; ``values`` (m, outputs) are
+    the effects there. ``left_slope`` and ``right_slope`` (outputs,) are those below the first and above the last knot,
+    ``absent`` (outputs,) is what is added where the term is NaN.
     """
 
     knots: Vector

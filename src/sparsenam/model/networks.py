@@ -23,18 +23,9 @@ DATA = 10.0  # standard deviations within which the size of an effect is measure
 class SubNetworks:
     """Sub-networks that no knots describe, since their activation is smooth or a custom bank computes them.
 
-    Parameters
-    ----------
-    bank, theta
-        The sub-networks and their parameters, shape (terms, size), float64.
-    scaling
-        Scaling of the terms.
-    offsets
-        What is subtracted from each output, shape (terms, outputs).
-    unit
-        The unit of y, shape (outputs,).
-    absent
-        What a term adds where it is NaN, shape (terms, outputs), in units of ``unit``.
+    ``theta`` (terms, size) are the parameters, in float64, and ``scaling`` is that of the terms. ``offsets`` (terms,
+    outputs) are subtracted from each output, which is then in units of ``unit`` (outputs,), the unit of y. ``absent``
+    (terms, outputs) is what a term adds where it is NaN, in these units.
     """
 
     bank: Annotated[SubnetBank, Via(MLPBank)]

@@ -39,19 +39,11 @@ class GridCells:
 class PairFunction:
     """The joint effect of two terms: bilinear within the cells of a grid, constant beyond its edges.
 
-    Parameters
-    ----------
-    terms
-        Indices of the two terms among those of the encoder.
-    knots
-        Ascending nodes along either axis, (a,) and (b,), in the units of the encoded terms.
-    values
-        The effect at the nodes, shape (a + 1, b + 1, outputs), on the scale of the link; the last row and the last
-        column are where a term is NaN.
-    weights
-        How many training rows are at each node, each row shared among the four about it, shape (a + 1, b + 1). This is
-        the reference under which the effect has mean 0 along each row and each column; the product of its margins is
-        where the effect of a term must rise or fall.
+    ``terms`` are indices among those of the encoder, ``knots`` (a,) and (b,) the rising nodes along either axis, in the
+    units of these terms. ``values`` (a + 1, b + 1, outputs) are the effect at the nodes, on the scale of the link; the
+    last row and the last column are where a term is NaN. ``weights`` (a + 1, b + 1) are how many training rows are at
+    each node, each row shared among the four about it. This is the reference under which the effect has mean 0 along
+    each row and each column; the product of its margins is where the effect of a term must rise or fall.
     """
 
     terms: tuple[Count, Count]

@@ -95,18 +95,10 @@ class SubnetBank(Protocol):
 class MLPBank:
     """Stacked perceptrons: biases in the hidden layers only, as in the paper's appendix D.
 
-    Parameters
-    ----------
-    hidden
-        Hidden widths; of the widest sub-network where they differ.
-    outputs
-        Number of outputs.
-    activation
-        A name of `ACTIVATIONS`, or ``"exu"``, whose first layer computes clip(eʷ(x - b), 0, 1) (Agarwal et
-        al., 2021). After a first layer of ``"exu"`` or ``"clipped_relu"`` the others are ReLU.
-    widths
-        Hidden widths of each term, shape (terms, hidden layers), where they differ. Narrower
-        sub-networks are padded with entries that stay zero.
+    ``hidden`` are the widths of the hidden layers. Where sub-networks differ, these are those of the widest, and
+    ``widths`` (terms, hidden layers) has those of each: narrower ones are padded with entries that stay zero. The
+    ``activation`` is a name of `ACTIVATIONS`, or ``"exu"``, whose first layer computes clip(eʷ(x - b), 0, 1) (Agarwal
+    et al., 2021). After a first layer of ``"exu"`` or ``"clipped_relu"`` the others are ReLU.
     """
 
     hidden: Annotated[tuple[Width, ...], Bounds(0, 64)]

@@ -50,23 +50,12 @@ def smooth_fit(
 ) -> SmoothFit:
     """Return the additive fit on all the terms of x, smoothness and knots chosen by the data.
 
-    Parameters
-    ----------
-    x
-        Standardised terms, shape (terms, rows); NaN where a term is absent and contributes nothing.
-    target
-        Shape (rows, outputs); of mean 0 and variance 1 for a family that standardises it.
-    weights
-        Number of times that each row counts, shape (rows,); 2 is the row twice.
-    levels
-        Marks the terms that are codes of unordered levels, shape (terms,).
-    shapes
-        What is asked of terms, by index.
-    lines
-        Whether numbers of which nothing is asked have straight lines, each shrunk by restricted likelihood.
-    context
-        Once its clock leaves no time for another step, the fit reached so far is returned; a round with more knots
-        begins only where there is time for all of it. Each step is reported.
+    x (terms, rows) are standardised terms, NaN where a term is absent and contributes nothing; the target (rows,
+    outputs) has mean 0 and variance 1 for a family that standardises it. ``weights`` (rows,) are the number of times
+    that each row counts; 2 is the row twice. ``levels`` (terms,) marks the terms that are codes of unordered levels,
+    ``shapes`` says what is asked of terms, by index, and ``lines`` whether numbers of which nothing is asked have
+    straight lines, each shrunk by restricted likelihood. Once the clock of the ``context`` leaves no time for another
+    step, the fit reached so far is returned; a round with more knots begins only where there is time for all of it.
     """
     present = weights > 0
     task = SmoothProblem(x[:, present], target[present], weights[present], family)

@@ -102,13 +102,13 @@ class TableEncoder:
         """
         return replace(self, needed=frozenset(columns))
 
-    def columns_of(self, X: object, *, least_rows: int = 1) -> Frame:
+    def columns_of(self, X: object) -> Frame:
         """Return the columns of a table in the order of the fit; raise when some that are needed are not there.
 
         Others of the fit that are not there have missing cells only; columns that the fit did not see are left out. A
         table without names must have as many columns as the fit.
         """
-        frame = read_table(X, estimator_name=self.estimator_name, least_rows=least_rows)
+        frame = read_table(X, estimator_name=self.estimator_name, least_rows=1)
         if frame.named and self.named:
             needed = self.names if self.needed is None else [self.names[index] for index in sorted(self.needed)]
             if not frozenset(frame.names).issuperset(needed):

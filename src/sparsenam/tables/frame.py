@@ -284,11 +284,8 @@ def _without_fills(values: Vector, counts: Codes, is_date: bool) -> slice:
     """
     inner = slice(None)
     for end, beside, others in ((0, 1, slice(1, None)), (-1, -2, slice(None, -1))):
-        if (
-            values.size > FEWEST_VALUES
-            and counts[end] >= counts.sum() / 4
-            and looks_filled(float(values[end]), is_date)
-        ):
+        is_frequent = values.size > FEWEST_VALUES and counts[end] >= counts.sum() / 4
+        if is_frequent and looks_filled(float(values[end]), is_date):
             _, spread = middle(values[others], counts[others])
             inner = others if abs(values[end] / FREQUENT - values[beside] / FREQUENT) > spread > 0.0 else inner
     return inner

@@ -110,11 +110,7 @@ class Problem:
         return self.penalty.value(self.norms(theta), self.alpha)
 
     def gradient(
-        self,
-        theta: Tensor,
-        intercept: Tensor,
-        rows: slice | None = None,
-        noise: torch.Generator | None = None,
+        self, theta: Tensor, intercept: Tensor, rows: slice | None = None, noise: torch.Generator | None = None
     ) -> Gradient:
         """Return the smooth part and its gradient, on all rows or on a slice of those in memory."""
         if rows is None and self.source is not None:

@@ -27,15 +27,7 @@ from sparsenam.training.network import History, HistoryEntry, Network, Penalize,
 from sparsenam.training.problem import Problem, proximal_step
 from sparsenam.training.processes import Processes, joined_processes
 from sparsenam.training.rows import TrainingBlocks
-from sparsenam.training.state import (
-    Epoch,
-    Journal,
-    Parameters,
-    epoch_of,
-    reactivated,
-    read_journal,
-    stored,
-)
+from sparsenam.training.state import Epoch, Journal, Parameters, epoch_of, reactivated, read_journal, stored
 
 Validate = Callable[[Parameters], float]
 
@@ -127,9 +119,8 @@ def _together(
         got, remedy = repr(plan.solver.name), "use 'prox_adam', or one process"
         raise InputError(describe("solver in several processes", "one of mini-batches, or 'gd'", got, remedy))
     if np.isfinite(context.clock.seconds):  # each has another clock, and all must take the same steps
-        raise InputError(
-            describe("max_seconds in several processes", "None", f"{context.clock.seconds:g}", "leave it out")
-        )
+        got = f"{context.clock.seconds:g}"
+        raise InputError(describe("max_seconds in several processes", "None", got, "leave it out"))
     kept = context.recall(stage)
     names = hashlib.sha256(repr((problem.terms.tolist(), problem.alpha, stage)).encode()).digest()
     processes.require_same(

@@ -30,9 +30,7 @@ Weights = Annotated[Tensor, Via(Matrix, as_numpy, torch.as_tensor)]
 Remembered = Annotated[
     Memory,
     Via(
-        tuple[Count, tuple[Weights, ...]],
-        lambda memory: (memory.count, memory.tensors),
-        lambda stored: Memory(*stored),
+        tuple[Count, tuple[Weights, ...]], lambda memory: (memory.count, memory.tensors), lambda stored: Memory(*stored)
     ),
 ]
 
@@ -61,9 +59,8 @@ class Parameters:
         """Return the parameters with these of the active terms, of which those in the mask ``zero`` are so no more."""
         complete = self.theta.clone()
         complete[torch.as_tensor(self.active)] = theta
-        return replace(
-            self, theta=complete, intercept=intercept, active=self.active if zero is None else self.active[~zero]
-        )
+        active = self.active if zero is None else self.active[~zero]
+        return replace(self, theta=complete, intercept=intercept, active=active)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -334,11 +334,8 @@ def left_out_of(
     of_curves = 0.0 if smooth is None else float(smooth.fit.degrees_of_freedom.sum())
     freedom = of_curves if fitted.freedom is None else fitted.freedom
     is_plain = smooth is not None and not smooth.fit.shapes and problem.solves_in_batches
-    if (
-        known is not None
-        and is_plain
-        and (known.layout.size <= QUICK_COLUMNS or freedom > EVEN_FREEDOM * len(prepared.target))
-    ):
+    is_large = freedom > EVEN_FREEDOM * len(prepared.target)
+    if known is not None and is_plain and (is_large or known.layout.size <= QUICK_COLUMNS):
         if not np.array_equal(prepared.weights, known.task.weights):
             known = FitPosterior(replace(known.task, weights=prepared.weights), known.fit, known.offset)
         return left_out_scores(known, rows, freedom - of_curves + spent - 1.0)

@@ -166,12 +166,7 @@ def _group_term(fit: Fit, groups: ColumnName | None, residuals: Residuals, scale
 
 
 def predict_interval(
-    fit: Fit,
-    X: ArrayLike,
-    level: float = 0.9,
-    scale: Scale = "auto",
-    groups: ColumnName | None = None,
-    exposure: ArrayLike | None = None,
+    fit: Fit, X: ArrayLike, level: float, scale: Scale, groups: ColumnName | None, exposure: ArrayLike | None
 ) -> PredictionIntervals:
     """Return intervals that hold a new row's y with a probability of ``level``."""
     residuals = left_out_errors(fit, "predict_interval")
@@ -257,7 +252,7 @@ def _width_columns(fit: Fit, tables: ErrorTables) -> list[int]:
     return sorted({fit.encoder.terms[term].column for term in read if term < len(fit.encoder.terms)})
 
 
-def predict_set(fit: Fit, X: ArrayLike, level: float = 0.9, groups: ColumnName | None = None) -> PredictionSets:
+def predict_set(fit: Fit, X: ArrayLike, level: float, groups: ColumnName | None) -> PredictionSets:
     """Return the classes that a new row may have, its class among them with a probability of at least ``level``."""
     residuals = left_out_errors(fit, "predict_set")
     if fit.model.family.response == "labels":

@@ -406,8 +406,7 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
     if not (unit > 0).all():
         return None
     task = SmoothProblem(sample.x, sample.target / unit, sample.weights, family)
-    values = [np.unique(cells[~np.isnan(cells)]).size for cells in sample.x]
-    counts = np.where(sample.levels, np.maximum(np.array(values) - 1, 1), SPREAD_RAMPS).tolist()
+    counts = np.where(sample.levels, [max(_n_values(cells) - 1, 1) for cells in sample.x], SPREAD_RAMPS).tolist()
     ramps = [ramps_of(cells, sample.weights, count) for cells, count in zip(sample.x, counts, strict=True)]
     rows = MemoryRows(task, Layout.of(ramps, sample.levels.tolist()))
     fit = solve(rows, None, Steps(context))

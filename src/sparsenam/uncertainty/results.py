@@ -107,25 +107,14 @@ class PredictionSets(Found):
 class Uncertainty(Found):
     """How far off predictions of a model typically are.
 
-    Attributes
-    ----------
-    method, rows, guarantee
-        From which rows the errors are known, how many they are, and what follows for intervals of level 0.9.
-    ends
-        For each output and level, how far below and above its prediction y typically lies: (output, level, below,
-        above). Empty for classes, and where there are too few rows.
-    relative
-        Whether the width of an interval grows with the prediction, as the family expects.
-    spread_columns
-        The columns that the width of intervals depends on besides; "prediction" is the prediction itself.
-    reliability
-        Of classes, for each bin: mean probability, share that came true, number of cases.
-    correction
-        Of classes, "none", "platt" or "isotonic": what `calibrated_proba` does.
-    losses
-        Of classes, the log loss of left-out probabilities and that after the better correction.
-    thresholds
-        Of classes, for each level the least probability of a class in a set.
+    ``method`` says from which ``rows`` the errors are known, ``guarantee`` what follows for intervals of level 0.9.
+    ``ends`` are for each output and level how far below and above its prediction y typically lies: (output, level,
+    below, above); none for classes, and where there are too few rows. ``relative`` says whether the width of an
+    interval grows with the prediction, as the family expects, and ``spread_columns`` are what it depends on besides;
+    "prediction" is the prediction itself. Of classes, ``reliability`` has for each bin mean probability, share that
+    came true and number of cases, ``correction`` is what `calibrated_proba` does ("none", "platt" or "isotonic"),
+    ``losses`` are the log loss of left-out probabilities and that after the better correction, and ``thresholds`` for
+    each level the least probability of a class in a set.
     """
 
     method: Method

@@ -14,15 +14,7 @@ from importlib.resources import files as package_files
 import numpy as np
 
 from sparsenam.export.exporting import Matrix, Rows
-from sparsenam.export.portable import (
-    Cell,
-    ExportError,
-    PortableCurve,
-    PortableModel,
-    PortableTerm,
-    is_missing,
-    refusal,
-)
+from sparsenam.export.portable import Cell, ExportError, PortableCurve, PortableModel, PortableTerm, is_missing, refusal
 from sparsenam.tables.text import MARKERS, number_in, numbered
 
 LONGEST_IDENTIFIER = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered

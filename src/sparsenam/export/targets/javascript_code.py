@@ -12,14 +12,7 @@ from tempfile import TemporaryDirectory
 
 from sparsenam.export.exporting import Matrix, Options, Rows
 from sparsenam.export.portable import Cell, Label, PortableModel
-from sparsenam.export.targets.code_parts import (
-    filled,
-    module_data,
-    program,
-    run,
-    scores_in,
-    template,
-)
+from sparsenam.export.targets.code_parts import filled, module_data, program, run, scores_in, template
 
 RUNNER = """
 import { readFileSync, writeSync } from "node:fs";

@@ -11,13 +11,7 @@ from pathlib import Path
 
 from sparsenam.export.exporting import Matrix, Options, Rows
 from sparsenam.export.portable import PortableModel
-from sparsenam.export.targets.code_parts import (
-    filled,
-    module_data,
-    run,
-    scores_in,
-    template,
-)
+from sparsenam.export.targets.code_parts import filled, module_data, run, scores_in, template
 
 RUNNER = """
 import json, runpy, struct, sys

@@ -21,14 +21,7 @@ import numpy as np
 from sparsenam.codec import is_sequence
 from sparsenam.errors import nearest
 from sparsenam.export.exporting import Matrix, Options, Rows
-from sparsenam.export.portable import (
-    HIGHEST_EXPONENT,
-    Cell,
-    PortableColumn,
-    PortableCurve,
-    PortableModel,
-    refusal,
-)
+from sparsenam.export.portable import HIGHEST_EXPONENT, Cell, PortableColumn, PortableCurve, PortableModel, refusal
 from sparsenam.export.targets.code_parts import UNWRITABLE, check_texts
 from sparsenam.export.targets.sql_dialects import DIALECTS, MICROSECONDS, Dialect, Names, cut
 from sparsenam.export.targets.sql_stages import Columns, Stages
