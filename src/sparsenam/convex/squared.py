@@ -12,7 +12,6 @@ from sparsenam.convex.problem import BlockSolver, ConvexProblem, group_lengths
 from sparsenam.convex.ramps import Indices
 
 SMALLEST_CURVATURE = 1e-10
-NO_LENGTH = 1e-150  # so that thresholds divided by it are finite
 LITTLE = 1e-4  # share of the weight that a batch must keep
 ROUNDING_MULTIPLE = 100.0  # times the precision of a sum: what rounding may leave where a difference is 0
 
@@ -79,7 +78,7 @@ def _shrunk_step(old: Array, pull: Array, inverse: Array, bar: Array, decay: Arr
     orthonormal; ``inverse`` 1/L has shape (batches, 1, 1), ``bar`` a/L and ``decay`` 1/(1 + b/L) (batches,).
     """
     target = old + pull * inverse
-    length = np.maximum(np.sqrt(np.einsum("fom,fom->f", target, target)), NO_LENGTH)
+    length = np.maximum(np.sqrt(np.einsum("fom,fom->f", target, target)), 1e-150)  # so that the share is finite
     share = np.maximum(1.0 - bar / length, 0.0) * decay
     return target * share[:, None, None] - old if share.any() or old.any() else None
 
