@@ -238,7 +238,7 @@ def mean_and_error(values: Vector, weights: Vector) -> tuple[float, float]:
     mean = float(shares @ values)
     # held-out losses of a log link may be so large that their squares are no numbers
     size = max(float(np.abs(values - mean).max(initial=0.0)), np.finfo(np.float64).tiny)
-    return mean, size * float(np.sqrt(shares**2 @ ((values - mean) / size) ** 2))
+    return mean, float(size * np.sqrt(shares**2 @ ((values - mean) / size) ** 2))
 
 
 class Rule(Protocol):

@@ -87,7 +87,7 @@ def smooth_fit(
         ]
         started = time.monotonic()
         layout = Layout.of(ramps, unordered.tolist(), jumping)
-        fit = solve(MemoryRows(within, layout), fit, steps, Cone.of(layout, asked))
+        fit = solve(MemoryRows(within, layout), fit, steps, Cone.of(layout, asked) if asked else None)
         more = doubled(counts, most, used_share(fit), COLUMNS)
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         needed = growth * (time.monotonic() - started)
