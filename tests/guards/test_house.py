@@ -12,8 +12,8 @@ import sparsenam
 
 PACKAGE = Path(sparsenam.__file__).parent
 # Limits only fall: what is added is paid for by what is removed.
-MOST_FILES, MOST_LINES = 179, 41_413
-BESIDE_THE_CORE, MOST_CORE_LINES = ("explain", "export", "interop", "cli"), 27_065
+MOST_FILES, MOST_LINES = 179, 41_303
+BESIDE_THE_CORE, MOST_CORE_LINES = ("explain", "export", "interop", "cli"), 27_043
 MOST_CASTS, MOST_ANY = 19, 156  # calls of cast, and uses of Any
 MOST_CLASSES = 5  # of ours in the method resolution order of an estimator
 PARAMETERS, MOST_WITH_MORE = 8, 1  # of a function, and functions that have more: a command
