@@ -46,6 +46,7 @@ UPDATE_TOL, FREEDOM_TOL = 0.01, 0.02  # relative and absolute change of the degr
 UPDATES, NEWTON_STEPS = 15, 25  # at most
 # of the loss before a step: where it is less while the degrees of freedom rise, classes are being separated. Without,
 # breast cancer with all columns has a log loss of 0.117 instead of 0.089 (3 × 5 folds), four_or_nine twice its loss
+# make constants: SEPARATING halved +0.21 %, doubled +0 % loss
 SEPARATING = 0.95
 # of the constant's loss: the end where columns outnumber rows, which any of them separate. Without, four_or_nine with
 # all columns has 1.3 times the loss in the folds
