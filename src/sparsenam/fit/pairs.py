@@ -37,7 +37,7 @@ CANDIDATES = 32  # pairs that the path starts with: those that explain most of t
 ALL_PAIRS = 20_000  # up to which all are tested; beyond, those that hold a kept column
 MOST_ASKED = 100  # pairs that may be named
 # folds, of large tables one, in which pairs must predict no worse than curves: without, savings_of_families loses 34 %
-TRIED_FOLDS, MOST_TRIED_CELLS = 3, 100_000
+TRIED_FOLDS, MOST_TRIED_CELLS = 3, 30_000
 
 
 def check_pairs(pairs: Pairs, heredity: Heredity) -> None:
