@@ -48,7 +48,7 @@ UPDATES, NEWTON_STEPS = 15, 25  # at most
 # breast cancer with all columns has a log loss of 0.117 instead of 0.089 (3 × 5 folds), four_or_nine twice its loss
 # make constants: SEPARATING halved +0.21 %, doubled +0 % loss
 SEPARATING = 0.95
-# of the constant's loss: the end where columns outnumber rows. Without, four_or_nine has 1.3 times the loss in the folds
+# of the constant's loss: the end where columns outnumber rows. Without, four_or_nine has 1.3 times the loss in folds
 FITTED = 0.02
 LARGE, UPDATES_OF_LARGE = 2500, 6  # columns from which an update takes half a second and more, and updates there
 
