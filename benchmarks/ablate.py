@@ -98,8 +98,9 @@ MECHANISMS = {
         "lines in the place of all curves are finalists",
         put({"selection.choose:Finals._straightened": lambda _, chosen: chosen}),
     ),
-    "SEPARATING": Mechanism(
-        "the updates end where classes are being separated", put({"smooth.engine:SEPARATING": 0.0})
+    "separation": Mechanism(
+        "the updates end where classes are being separated",
+        put({"smooth.engine:SEPARATING": 0.0, "smooth.engine:FITTED": 0.0}),
     ),
     "check of pairs": Mechanism(
         "pairs that were found must not predict worse than curves in folds",
