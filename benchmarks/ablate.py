@@ -102,10 +102,6 @@ MECHANISMS = {
         "the updates end where classes are being separated",
         put({"smooth.engine:SEPARATING": 0.0, "smooth.engine:FITTED": 0.0}),
     ),
-    "check of pairs": Mechanism(
-        "pairs that were found must not predict worse than curves in folds",
-        put({"fit.pairs:_held_out": lambda *_: 0.0}),
-    ),
     "dropping": Mechanism(
         "columns that others express are dropped where held-out rows cannot tell",
         put({"selection.choose:ENOUGH_ROWS": 10**9}),

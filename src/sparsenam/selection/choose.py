@@ -137,7 +137,7 @@ class Evidence:
         if self.lines:
             advice = "shapes={column: 'smooth'} asks for a curve."
             notes.append(
-                f"Straight lines predict held-out rows better than curves here, so all numbers have one; {advice}"
+                f"Straight lines predict held-out rows better than curves, so each numeric column has a line; {advice}"
             )
         if self.all_is_better and behind != "0.0":
             advice = "rule='best' or alpha=0 may keep more."
@@ -551,17 +551,17 @@ class Finals:
             self.found.remove(self.all)
 
     def _straightened(self, chosen: Finalist) -> Finalist:
-        """Return straight lines where they predict better by a standard error: curves may follow few or wild rows."""
+        """Return straight lines where they predict better by a standard error: curves may follow single rows."""
         if self._refits is None or self._refits[1] is None:
             return chosen
         lines = [
             self.add(each.place, each.supports, each.alpha, lines=True)
-            for each in (chosen, self.all)
+            for each in dict.fromkeys((chosen, self.all))
             if each in self.found and each is not self.empty
         ]
-        straight = self.best([self.empty, *lines])
+        straight, null = self.best([self.empty, *lines]), self._mean(self.empty.losses)[0]
         better, error = self._mean(chosen.losses - straight.losses)
-        return straight if better > error else chosen
+        return straight if better > max(error, TIE * abs(null)) else chosen
 
     def _without_needless(self, chosen: Finalist) -> Finalist:
         """Drop groups that others express, one by one, while held-out rows cannot tell the fit from what was chosen.

@@ -359,7 +359,7 @@ class Posterior:
             if kind.jumps or len(kind.matrices[0]) == 1 or not size:  # P is λS
                 traces.append((1 if kind.jumps else size) / kind.of(self.strengths))
             else:
-                traces.append(kind.traces(np.asarray(np.linalg.inv(nearly(precisions)), dtype=np.float64)))
+                traces.append(kind.traces(np.asarray(np.linalg.inv(regularised(precisions)), dtype=np.float64)))
         sizes = np.array([len(precision) for precision in self.precisions], dtype=np.float64)
         by_term = layout.by_term
         return Spread(by_term(blocks), np.array(by_term(freedom)), by_term(traces), sizes)
@@ -379,7 +379,9 @@ class PosteriorOfRows(Posterior):
 
     def __init__(self, layout: Layout, root: Matrix, strengths: Sequence[Vector], noise: float) -> None:
         self.layout, self.strengths, self.precisions = layout, strengths, layout.precisions(strengths)
-        turns = [np.linalg.inv(np.linalg.cholesky(nearly(kind.of(self.precisions)))) for kind in layout.kinds]  # L⁻¹
+        turns = [
+            np.linalg.inv(np.linalg.cholesky(regularised(kind.of(self.precisions)))) for kind in layout.kinds
+        ]  # L⁻¹
         self._turns = layout.by_term([np.asarray(each, dtype=np.float64) for each in turns])
         over = layout.times(self._turns, root / np.sqrt(noise))
         lower = np.linalg.cholesky(np.eye(over.shape[1]) + over.T @ over)
@@ -399,7 +401,7 @@ class PosteriorOfRows(Posterior):
         return found
 
 
-def nearly(precisions: Array) -> Array:
+def regularised(precisions: Array) -> Array:
     """Return precisions (…, m, m) that are positive definite in spite of rounding."""
     size = precisions.shape[-1]
     return precisions + 1e-14 / size * np.trace(precisions, axis1=-2, axis2=-1)[..., None, None] * np.eye(size)

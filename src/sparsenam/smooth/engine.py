@@ -387,7 +387,7 @@ def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None 
 
 
 def separates(rows: Rows, freedoms: Sequence[float], loss: float, before: float) -> bool:
-    """Return whether steps separate classes: with ever less curvature the prior gets weaker and scores grow on.
+    """Return whether the last step separated classes: as curvature vanishes, scores grow without end.
 
     ``before`` is the loss before the last step.
     """
