@@ -379,10 +379,8 @@ class PosteriorOfRows(Posterior):
 
     def __init__(self, layout: Layout, root: Matrix, strengths: Sequence[Vector], noise: float) -> None:
         self.layout, self.strengths, self.precisions = layout, strengths, layout.precisions(strengths)
-        turns = [
-            np.linalg.inv(np.linalg.cholesky(regularised(kind.of(self.precisions)))) for kind in layout.kinds
-        ]  # L⁻¹
-        self._turns = layout.by_term([np.asarray(each, dtype=np.float64) for each in turns])
+        lowers = [np.linalg.cholesky(regularised(kind.of(self.precisions))) for kind in layout.kinds]
+        self._turns = layout.by_term([np.asarray(np.linalg.inv(each), dtype=np.float64) for each in lowers])
         over = layout.times(self._turns, root / np.sqrt(noise))
         lower = np.linalg.cholesky(np.eye(over.shape[1]) + over.T @ over)
         self._down: Matrix = solve_triangular(lower, over.T, lower=True, check_finite=False)
